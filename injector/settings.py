@@ -150,6 +150,9 @@ class Settings:
     prometheus_token: str | None = _setting(
         "Bearer token in FILE, for the gates of upgrades whose `prometheus` is URL.", metavar="URL=FILE"
     )
+    gate_token: tuple[str, ...] = _setting(
+        "Bearer token in FILE, for the webhooks of gates of upgrades whose `url` is URL. Repeatable.", (), "URL=FILE"
+    )
     explain: str = _setting(
         "Add the decision to responses: as warnings to the client, as audit annotations, or both.",
         "off",
@@ -285,6 +288,7 @@ class Settings:
             "istio_namespace": (self.from_cluster, "it requires --from-cluster"),
             "kubeconfig": (self.asks_cluster, "nothing is read from the cluster"),
             "prometheus_token": (self.upgrades, "it requires --upgrades"),
+            "gate_token": (self.upgrades, "it requires --upgrades"),
             "ca_secret": (self.self_signed, "it requires --tls-mode self-signed"),
             "webhook_config_name": (self.patches, "caBundle is not patched"),
             "webhook_name": (self.patches and self.webhook_config_name, "it requires --webhookConfigName"),

@@ -118,6 +118,14 @@ PROMETHEUS_TOKEN: Final = click.option(
 )
 
 
+GATE_TOKEN: Final = click.option(
+    "--gate-token",
+    metavar="URL=FILE",
+    multiple=True,
+    help="Bearer token in FILE, for the webhooks of gates whose `url` is URL. Repeatable.",
+)
+
+
 @click.group("upgrade", cls=Subcommands, no_args_is_help=True)
 @verbose
 def upgrade() -> None:
@@ -228,9 +236,16 @@ EXIT_CODES: Final = {COMPLETED: 0, PAUSED: 3, ROLLED_BACK: 4, ABORTED: 5, INCOMP
 @click.option("--again", is_flag=True, help="Start an upgrade that has ended again: a new run, with the present tag.")
 @cluster_options
 @PROMETHEUS_TOKEN
+@GATE_TOKEN
 @verbose
 def run(
-    *, document: str, again: bool, sources: RevisionSources, kubeconfig: Kubeconfig, prometheus_token: str | None
+    *,
+    document: str,
+    again: bool,
+    sources: RevisionSources,
+    kubeconfig: Kubeconfig,
+    prometheus_token: str | None,
+    gate_token: tuple[str, ...],
 ) -> None:
     """Run or continue the upgrade of FILE, or the Upgrade NAME of the cluster, until it ends or is paused.
 
@@ -242,7 +257,7 @@ def run(
     from prometheus_client import CollectorRegistry
 
     from injector.metrics import Metrics
-    from injector.upgrade.gates import read_token
+    from injector.upgrade.gates import Tokens
     from injector.upgrade.run import Runner
     from injector.upgrade.survey import Surveyor
 
@@ -250,7 +265,7 @@ def run(
     if not is_resource_name(document):
         raw, upgrade_of_file = read_document(document)
         name = upgrade_of_file.name
-    token = read_token(prometheus_token)
+    tokens = Tokens.read(prometheus_token, gate_token)
 
     async def work(client: KubeClient) -> tuple[Stored, bool]:
         store = Store(client, name, f"{socket.gethostname()}_{os.getpid()}")
@@ -259,7 +274,7 @@ def run(
         if not stored.is_due:
             return stored, False
         metrics = Metrics(CollectorRegistry())
-        runner = Runner(client, Surveyor(client, sources), sources.istio_namespace, metrics, say, token)
+        runner = Runner(client, Surveyor(client, sources), sources.istio_namespace, metrics, say, tokens)
         try:
             await runner.run(store)
         except InjectorError as error:

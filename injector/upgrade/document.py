@@ -53,6 +53,9 @@ SOAK: Final = 300.0
 TIMEOUT: Final = 600.0
 DEADLINE: Final = 86400.0
 MAX_RESTARTS: Final = 3
+WEBHOOK_TIMEOUT: Final = 10.0
+MAX_WEBHOOK_TIMEOUT: Final = 30.0
+"""Seconds that a webhook may take at most: meanwhile, the runner sees neither the pods nor the commands of users."""
 _EXAMPLE: Final = "see docs/upgrades.md for an example"
 
 
@@ -113,6 +116,21 @@ class Metric:
     no_data: str = FAIL
 
 
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """A URL that lets a wave pass or fail: 2xx is a pass.
+
+    Attributes:
+        timeout: the seconds that an answer may take.
+        metadata: what its requests contain besides the names of the upgrade and the wave.
+    """
+
+    name: str
+    url: str
+    timeout: float = WEBHOOK_TIMEOUT
+    metadata: tuple[tuple[str, str], ...] = ()
+
+
 BUILT_IN: Final[Mapping[str, tuple[float | None, float | None]]] = {
     "success-rate": (0.99, None),
     "latency": (None, 1.5),
@@ -132,6 +150,7 @@ class Gates:
     max_restarts: int = MAX_RESTARTS
     prometheus: str = ""
     metrics: tuple[Metric, ...] = ()
+    webhooks: tuple[Webhook, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,8 +277,9 @@ _SPEC: Final = (
 )
 _WAVE: Final = ("name", "weight", "namespaces", "selector", "importance", "approval")
 _LIMITS: Final = ("workloads", "unavailablePods", "unavailablePodsPerNamespace")
-_GATES: Final = ("maxRestarts", "prometheus", "metrics")
+_GATES: Final = ("maxRestarts", "prometheus", "metrics", "webhooks")
 _METRIC: Final = ("name", "query", "min", "max", "noData")
+_WEBHOOK: Final = ("name", "url", "timeout", "metadata")
 _WINDOW: Final = ("notBefore", "notAfter")
 
 
@@ -336,6 +356,7 @@ def _limits(raw: _Fields) -> Limits:
 def _gates(raw: _Fields) -> Gates:
     url = raw.text("prometheus", "")
     metrics = tuple(_metric(fields) for fields in raw.parts("metrics", _METRIC))
+    webhooks = tuple(_webhook(fields) for fields in raw.parts("webhooks", _WEBHOOK))
     if url and not _is_http_url(url):
         raw.refuse("prometheus", "it is not a URL", "write http://HOST:PORT without credentials")
     if metrics and not url:
@@ -344,8 +365,23 @@ def _gates(raw: _Fields) -> Gates:
         raw.refuse("metrics", "two of them have one name", "give each its own name")
     if url and raw.get("metrics") is None:
         metrics = tuple(Metric(name, "", *bounds) for name, bounds in BUILT_IN.items())
+    names = [*(metric.name for metric in metrics), *(webhook.name for webhook in webhooks)]
+    if len(set(names)) < len(names):
+        raw.refuse("webhooks", "two gates have one name", "give each its own name")
     restarts = raw.number("maxRestarts", MAX_RESTARTS, minimum=0)
-    return Gates(restarts, url, metrics)
+    return Gates(restarts, url, metrics, webhooks)
+
+
+def _webhook(raw: _Fields) -> Webhook:
+    url, metadata = raw.text("url"), raw.get("metadata", {})
+    if not _is_http_url(url):
+        raw.refuse("url", "it is not a URL", "write http://HOST:PORT/PATH without credentials")
+    timeout = raw.duration("timeout", WEBHOOK_TIMEOUT)
+    if not 0 < timeout <= MAX_WEBHOOK_TIMEOUT:
+        raw.refuse("timeout", f"it is {raw.get('timeout')!r}", f"write a time up to {MAX_WEBHOOK_TIMEOUT:.0f}s")
+    if not isinstance(metadata, dict) or not all(isinstance(text, str) for pair in metadata.items() for text in pair):
+        raw.refuse("metadata", "it is not a mapping of texts", "write `metadata: {KEY: VALUE}`; quote a number")
+    return Webhook(raw.text("name"), url, timeout, tuple(metadata.items()))
 
 
 def _is_http_url(url: str) -> bool:

@@ -1,7 +1,11 @@
-"""The gates that ask Prometheus: PromQL from sandboxed Jinja2 templates, by Prometheus' HTTP API.
+"""The gates that ask Prometheus or another URL.
+
+The first have PromQL from sandboxed Jinja2 templates, and use Prometheus' HTTP API.
 
 A template that uses ``workload`` is asked for each workload of the wave, one that uses only ``namespace`` for each namespace, and any other
 once. A gate fails if any answer is outside its thresholds. An empty answer, NaN and an error are "no data".
+
+A webhook gets a request as Flagger's webhooks do. 2xx is a pass, and any other answer a failure. A URL that does not answer is "no data".
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import math
 from dataclasses import dataclass, replace
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,18 +30,22 @@ from injector.upgrade.step import FAILED, NO_DATA, PASSED, GateResult
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from injector.upgrade.document import Metric, Upgrade
+    from injector.upgrade.document import Metric, Upgrade, Webhook
     from injector.upgrade.plan import Key
     from injector.upgrade.state import State
 
 VARIABLES: Final = ("namespace", "workload", "from", "to", "interval", "before")
 REQUEST_TIMEOUT: Final = 20.0
+GATE_TOKEN_FLAG: Final = "--gate-token"  # noqa: S105 -- not a password
 CONCURRENCY: Final = 5
 """Queries at once: Prometheus runs 20 by default (--query.max-concurrency), and others use it too."""
 EVALUATION_TIMEOUT: Final = 60.0
 """Seconds after which no further query is sent: meanwhile, the runner sees neither the pods nor the commands of users."""
 MIN_INTERVAL: Final = 60.0
 """The least range of a rate, in seconds: two scrapes of Istio's default interval of 15 s, and some more."""
+MAX_TEXT: Final = 4096
+"""Bytes that are read of the answer of a webhook that fails; nothing is read of a pass."""
+_MAX_DETAIL: Final = 200
 MAX_ANSWER: Final = 4 << 20
 """Bytes of an answer, decompressed. Another person may have written the URL into the document."""
 _LABELS: Final = (
@@ -63,20 +72,43 @@ QUERIES: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class BearerToken:
-    """The file with the bearer token of one Prometheus. It is sent to no other URL, as another person may write the document."""
+    """The file with the bearer token of one URL. It is sent to no other URL, as another person may write the document."""
 
     url: str
     file: Path
 
+    @property
+    def header(self) -> str:
+        """The value of the header, read anew. Raises OSError or ValueError if the file cannot be read."""
+        return f"Bearer {self.file.read_text(encoding='utf-8').strip()}"
 
-def read_token(text: str | None) -> BearerToken | None:
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """The bearer tokens of the gates: of Prometheus, and of webhooks."""
+
+    prometheus: BearerToken | None = None
+    webhooks: tuple[BearerToken, ...] = ()
+
+    def of(self, url: str) -> BearerToken | None:
+        """Return the token of a webhook."""
+        return next((token for token in self.webhooks if token.url == url), None)
+
+    @classmethod
+    def read(cls, prometheus: str | None, webhooks: Iterable[str]) -> Tokens:
+        """Read the settings. Raises UsageError if one is not valid."""
+        tokens = (read_token(text, flag=GATE_TOKEN_FLAG) for text in webhooks)
+        return cls(read_token(prometheus), tuple(token for token in tokens if token is not None))
+
+
+def read_token(text: str | None, *, flag: str = "--prometheus-token") -> BearerToken | None:
     """Read the setting ``URL=FILE``; None if it is not given. Raises UsageError if it is not such a pair."""
     if not text:
         return None
     url, separator, file = text.rpartition("=")
     if not separator or not url.startswith(("http://", "https://")) or not file:
         hint = "write it as https://HOST:PORT=/path/to/token"
-        raise UsageError("it is not URL=FILE", where="--prometheus-token", hint=hint)
+        raise UsageError("it is not URL=FILE", where=flag, hint=hint)
     return BearerToken(url, Path(file))
 
 
@@ -123,7 +155,7 @@ def _bad(metric: Metric, what: str) -> ConfigError:
 
 
 async def evaluate(
-    upgrade: Upgrade, state: State, workloads: Iterable[Key], now: float, token: BearerToken | None = None
+    upgrade: Upgrade, state: State, workloads: Iterable[Key], now: float, tokens: Tokens | None = None
 ) -> tuple[GateResult, ...]:
     """Return the results of the gates for the workloads of the wave, in the document's order. Raises ConfigError as ``parse_queries``."""
     queries = parse_queries(upgrade)
@@ -134,14 +166,86 @@ async def evaluate(
         "interval": f"{int(interval)}s",
         "before": f"{max(int(now - state.token), 1)}s",
     }
-    keys = sorted(workloads)
+    keys, tokens = sorted(workloads), tokens or Tokens()
     limit = asyncio.Semaphore(CONCURRENCY)
     limits = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT)
-    async with aiohttp.ClientSession(timeout=limits, auto_decompress=True) as session:
-        file = token.file if token is not None and token.url == upgrade.gates.prometheus else None
+    async with (
+        aiohttp.ClientSession(timeout=limits, auto_decompress=True) as session,
+        # An answer that grows when it is decompressed could exceed the limit.
+        aiohttp.ClientSession(auto_decompress=False) as plain_session,
+    ):
+        token = tokens.prometheus
+        own = token if token is not None and token.url == upgrade.gates.prometheus else None
         end = asyncio.get_running_loop().time() + EVALUATION_TIMEOUT
-        prometheus = _Prometheus(session, upgrade.gates.prometheus, limit, file, end)
-        return tuple([await _result(prometheus, query, shared, keys) for query in queries])
+        prometheus = _Prometheus(session, upgrade.gates.prometheus, limit, own, end)
+
+        calls = [
+            _call(prometheus, plain_session, webhook, _request(upgrade, state, webhook, keys), tokens.of(webhook.url))
+            for webhook in upgrade.gates.webhooks
+        ]
+        called = asyncio.gather(*calls)
+        try:
+            results = [await _result(prometheus, query, shared, keys) for query in queries]
+        finally:
+            webhook_results = await called
+        return (*results, *webhook_results)
+
+
+def _request(upgrade: Upgrade, state: State, webhook: Webhook, keys: Iterable[Key]) -> dict[str, Any]:
+    """Return the body of a webhook's request, which begins with the fields of Flagger's. An Upgrade has no namespace."""
+    return {
+        "name": upgrade.name,
+        "namespace": "",
+        "phase": "Progressing",
+        "metadata": dict(webhook.metadata),
+        "tag": upgrade.tag,
+        "from": upgrade.source,
+        "to": upgrade.target,
+        "wave": upgrade.waves[state.wave].name,
+        "namespaces": sorted({key.namespace for key in keys}),
+    }
+
+
+async def _call(
+    prometheus: _Prometheus, session: aiohttp.ClientSession, webhook: Webhook, body: Any, token: BearerToken | None
+) -> GateResult:
+    """Return the result of a webhook. It shares the limits of the queries."""
+    name, headers = webhook.name, {}
+    if token is not None:
+        try:
+            headers["Authorization"] = token.header
+        except (OSError, ValueError):
+            return GateResult(name, NO_DATA, f"the file of {GATE_TOKEN_FLAG} cannot be read")
+    try:
+        async with prometheus.limit:
+            if asyncio.get_running_loop().time() > prometheus.end:
+                return GateResult(name, NO_DATA, f"the gates take longer than {EVALUATION_TIMEOUT:.0f} s")
+            limits = aiohttp.ClientTimeout(total=webhook.timeout)
+            # A redirect could lead the token elsewhere.
+            sent = session.post(webhook.url, json=body, headers=headers, allow_redirects=False, timeout=limits)
+            async with sent as answer:
+                status = f"HTTP {answer.status}"
+                if HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES:
+                    return GateResult(name, PASSED, status)
+                if answer.status < HTTPStatus.BAD_REQUEST:
+                    return GateResult(name, FAILED, f"{status}, and a redirect is not followed")
+                # A server may repeat the token.
+                text = "" if headers else await _first_text(answer)
+                return GateResult(name, FAILED, f"{status}: {text}" if text else status)
+    except TimeoutError:
+        return GateResult(name, NO_DATA, f"it does not answer within {webhook.timeout:g} s")
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        return GateResult(name, NO_DATA, f"it cannot be reached: {type(error).__name__}")
+
+
+async def _first_text(answer: aiohttp.ClientResponse) -> str:
+    """Return the beginning of an answer in one line; empty if it does not arrive, or is not text."""
+    try:
+        text = (await answer.content.read(MAX_TEXT)).decode(errors="replace")
+    except (aiohttp.ClientError, TimeoutError, OSError):
+        return ""
+    line = " ".join(text.split())[:_MAX_DETAIL]
+    return line if line.isprintable() else ""
 
 
 async def _result(prometheus: _Prometheus, query: Query, shared: Mapping[str, str], keys: Iterable[Key]) -> GateResult:
@@ -184,7 +288,7 @@ class _Prometheus:
     session: aiohttp.ClientSession
     url: str
     limit: asyncio.Semaphore
-    token: Path | None
+    token: BearerToken | None
     end: float
 
     async def ask(self, query: str) -> list[float] | str:
@@ -192,7 +296,7 @@ class _Prometheus:
         url, headers = f"{self.url.rstrip('/')}/api/v1/query", {}
         if self.token is not None:
             try:
-                headers["Authorization"] = f"Bearer {self.token.read_text(encoding='utf-8').strip()}"
+                headers["Authorization"] = self.token.header
             except (OSError, ValueError):
                 return "the file of --prometheus-token cannot be read"
         try:

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from injector.metrics import Metrics
     from injector.revisions.tags import Tag
     from injector.upgrade.document import Upgrade
-    from injector.upgrade.gates import BearerToken
+    from injector.upgrade.gates import Tokens
     from injector.upgrade.plan import Key
     from injector.upgrade.state import State
     from injector.upgrade.step import GateResult, Transition
@@ -113,7 +113,7 @@ class Runner:
 
     Args:
         say: reports a new state to people.
-        token: the bearer token of Prometheus.
+        tokens: the bearer tokens of the gates.
         write_tag: writes a tag of the cluster; it blocks.
     """
 
@@ -122,7 +122,7 @@ class Runner:
     istio_namespace: str
     metrics: Metrics
     say: Callable[[Upgrade, State], None]
-    token: BearerToken | None = None
+    tokens: Tokens | None = None
     clock: Callable[[], float] = time.time
     write_tag: Callable[[Session, str, Tag, TagView], None] = write_tag
 
@@ -295,7 +295,7 @@ class Run:
         now = self.runner.now()
         if now - state.since < upgrade.soak and not self._is_time("gates", GATE_INTERVAL):
             return None
-        return await evaluate(upgrade, state, keys, now, self.runner.token)
+        return await evaluate(upgrade, state, keys, now, self.runner.tokens)
 
     def _is_time(self, what: str, interval: float) -> bool:
         now, last_times = asyncio.get_running_loop().time(), self.memory.last_times

@@ -18,6 +18,7 @@ from injector.upgrade.document import (
     ORDER_ONLY,
     ROLLBACK,
     Metric,
+    Webhook,
     read_upgrade,
 )
 from injector.upgrade.state import State
@@ -53,6 +54,7 @@ def test_every_field_is_read() -> None:
             "prometheus": "http://p:9090",
             "maxRestarts": 0,
             "metrics": [{"name": "x", "query": "up", "min": 1, "noData": "Pass"}],
+            "webhooks": [{"name": "y", "url": "http://h/y", "timeout": "30s", "metadata": {"a": "b"}}],
         },
         soak="1m30s",
         timeout="5m",
@@ -69,6 +71,7 @@ def test_every_field_is_read() -> None:
     assert not found.waves[1].includes("any", {}, found.importance_label)
     assert (found.soak, found.timeout, found.deadline, found.on_failure) == (90, 300, 7200, ROLLBACK)
     assert found.gates.metrics == (Metric("x", "up", 1.0, None, "Pass"),)
+    assert found.gates.webhooks == (Webhook("y", "http://h/y", 30.0, (("a", "b"),)),)
     assert [found.in_window(at) for at in (1772402399, 1772402400, 1772420400, 1772420401)] == [
         False,
         True,
@@ -130,6 +133,7 @@ def test_the_resource_has_the_fields_of_the_document_and_of_the_state() -> None:
     assert set(spec["waves"]["items"]["properties"]) == set(document._WAVE)
     assert set(spec["gates"]["properties"]) == set(document._GATES)
     assert set(spec["gates"]["properties"]["metrics"]["items"]["properties"]) == set(document._METRIC)
+    assert set(spec["gates"]["properties"]["webhooks"]["items"]["properties"]) == set(document._WEBHOOK)
     assert set(spec["windows"]["items"]["properties"]) == set(document._WINDOW)
     status = status_of(upgrade(), State(), Heartbeat(), {}, now=0.0, generation=1)
     assert set(fields["status"]["properties"]) == set(status)

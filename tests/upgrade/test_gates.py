@@ -1,9 +1,12 @@
-"""The gates that ask Prometheus."""
+"""The gates that ask Prometheus or a webhook."""
 
 from __future__ import annotations
 
 import asyncio
+import gzip
+import ssl
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +17,13 @@ from promql_parser import parse
 from injector.errors import ConfigError, UsageError
 from injector.upgrade import gates
 from injector.upgrade.document import Upgrade
-from injector.upgrade.gates import QUERIES, VARIABLES, BearerToken, evaluate, parse_queries, read_token
+from injector.upgrade.gates import QUERIES, VARIABLES, BearerToken, Tokens, evaluate, parse_queries, read_token
 from injector.upgrade.plan import Key
 from injector.upgrade.state import State
 from tests.architecture.serving import free_ports
 from tests.cases import cases
 from tests.upgrade.fleets import upgrade
+from tests.webhook.certificates import write_certificate
 
 KEYS = (Key("shop", "Deployment", "web"), Key("shop", "Deployment", "api"), Key("pay", "Deployment", "web"))
 STATE = State(since=1000.0, token=900.0)
@@ -66,7 +70,7 @@ def gated(url: str, query: str, **bounds: Any) -> Upgrade:
 
 
 async def result(document: Upgrade, token: BearerToken | None = None) -> tuple[str, str]:
-    (found,) = await evaluate(document, STATE, KEYS, 1030.0, token)
+    (found,) = await evaluate(document, STATE, KEYS, 1030.0, Tokens(token))
     return found.result, found.detail
 
 
@@ -193,3 +197,142 @@ def test_the_built_in_queries_are_promql(name: str) -> None:
     (query,) = parse_queries(document)
 
     parse(query.render({**dict.fromkeys(VARIABLES, "web"), "interval": "60s", "before": "90s"}))
+
+
+class Hook:
+    """A URL that answers with one status and text to everything."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.requests: list[Any] = []
+        self.tokens: list[str] = []
+        self.status = 200
+        self.text: str | bytes = ""
+        self.headers: dict[str, str] = {}
+        self.delay = 0.0
+
+    async def answer(self, request: web.Request) -> web.Response:
+        self.requests.append(await request.json())
+        self.tokens.append(request.headers.get("Authorization", ""))
+        await asyncio.sleep(self.delay)
+        return web.Response(status=self.status, body=self.text, headers=self.headers)
+
+    @asynccontextmanager
+    async def serve(self, context: ssl.SSLContext | None = None) -> AsyncIterator[None]:
+        app = web.Application()
+        app.router.add_post("/gate", self.answer)
+        runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", int(self.url.split(":")[2].split("/")[0]), ssl_context=context).start()
+        try:
+            yield
+        finally:
+            await runner.cleanup()
+
+
+@pytest.fixture
+async def hook() -> AsyncIterator[Hook]:
+    (port,) = free_ports(1)
+    made = Hook(f"http://127.0.0.1:{port}/gate")
+    async with made.serve():
+        yield made
+
+
+async def called(url: str, tokens: Tokens | None = None, **fields: Any) -> tuple[str, str]:
+    document = upgrade(
+        {"name": "one", "namespaces": ["dev"]},
+        {"name": "rest"},
+        gates={"webhooks": [{"name": "x", "url": url, **fields}]},
+    )
+    (found,) = await evaluate(document, STATE, KEYS, 1030.0, tokens)
+    return found.result, found.detail
+
+
+async def test_a_webhook_gets_the_fields_of_flagger_and_those_of_the_upgrade(hook: Hook) -> None:
+    assert await called(hook.url, metadata={"suite": "smoke"}) == ("pass", "HTTP 200")
+    assert hook.requests == [
+        {
+            "name": "up",
+            "namespace": "",
+            "phase": "Progressing",
+            "metadata": {"suite": "smoke"},
+            "tag": "prod",
+            "from": "1-28",
+            "to": "1-30",
+            "wave": "one",
+            "namespaces": ["pay", "shop"],
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "expected"),
+    [
+        (201, "made", ("pass", "HTTP 201")),
+        (204, "", ("pass", "HTTP 204")),
+        (200, "x" * 1_000_000, ("pass", "HTTP 200")),
+        (302, "", ("fail", "HTTP 302, and a redirect is not followed")),
+        (304, "", ("fail", "HTTP 304, and a redirect is not followed")),
+        (403, "no\nentry", ("fail", "HTTP 403: no entry")),
+        (500, "", ("fail", "HTTP 500")),
+        (500, "y" * 1_000_000, ("fail", f"HTTP 500: {'y' * 200}")),
+        (500, b"\x1b[31m\xff", ("fail", "HTTP 500")),
+    ],
+)
+async def test_only_2xx_passes_and_little_is_read_of_an_answer(
+    hook: Hook, status: int, text: str | bytes, expected: tuple[str, str]
+) -> None:
+    hook.status, hook.text = status, text
+    hook.headers = {"Location": hook.url} if status == 302 else {}
+
+    assert await called(hook.url) == expected
+    assert len(hook.requests) == 1
+
+
+async def test_a_compressed_answer_is_not_decompressed(hook: Hook) -> None:
+    hook.status, hook.text, hook.headers = 500, gzip.compress(b"a" * (64 << 20)), {"Content-Encoding": "gzip"}
+
+    assert await called(hook.url) == ("fail", "HTTP 500")
+
+
+async def test_a_webhook_that_does_not_answer_is_no_data_and_not_a_pass(hook: Hook) -> None:
+    (port,) = free_ports(1)
+    assert await called(f"http://127.0.0.1:{port}/gate") == ("no data", "it cannot be reached: ClientConnectorError")
+    hook.delay = 5.0
+    assert await called(hook.url, timeout="100ms") == ("no data", "it does not answer within 0.1 s")
+
+
+async def test_a_webhook_with_an_unknown_certificate_is_no_data(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*write_certificate(tmp_path))
+    secure = Hook(f"https://localhost:{port}/gate")
+    async with secure.serve(context):
+        expected = ("no data", "it cannot be reached: ClientConnectorCertificateError")
+        assert await called(secure.url) == expected
+        assert secure.requests == []
+        assert (await called(secure.url.replace("https", "http")))[0] == "no data"
+
+
+async def test_a_token_goes_to_its_webhook_alone_and_is_in_no_message(hook: Hook, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    tokens = Tokens.read(None, (f"{hook.url}={file}",))
+    assert await called(hook.url, tokens) == ("no data", "the file of --gate-token cannot be read")
+    file.write_text("secret\n")
+    hook.status, hook.text = 401, "Bearer secret is not valid"
+    assert await called(hook.url, tokens) == ("fail", "HTTP 401")
+    assert (await called(f"{hook.url}?x", tokens))[0] == "fail"
+    assert hook.tokens == ["Bearer secret", ""]
+    file.write_text("a\nb")
+    assert await called(hook.url, tokens) == ("no data", "it cannot be reached: ValueError")
+    with pytest.raises(UsageError, match="--gate-token: it is not URL=FILE"):
+        Tokens.read(None, ("x",))
+
+
+async def test_queries_and_webhooks_are_gates_of_one_wave(prometheus: Prometheus, hook: Hook) -> None:
+    metrics = [{"name": "q", "query": "up", "min": 1}]
+    gates = {"prometheus": prometheus.url, "metrics": metrics, "webhooks": [{"name": "h", "url": hook.url}]}
+    hook.status = 500
+
+    results = await evaluate(upgrade(gates=gates), STATE, KEYS, 1030.0)
+    assert [(result.name, result.result) for result in results] == [("q", "pass"), ("h", "fail")]

@@ -46,7 +46,7 @@ from injector.revisions.unservednames import UnservedNames
 from injector.revisions.verify import RecentPods
 from injector.settings import DENY, Settings
 from injector.upgrade.controller import LEASE_NAME, Controller
-from injector.upgrade.gates import read_token
+from injector.upgrade.gates import Tokens
 from injector.upgrade.run import Runner
 from injector.upgrade.state import state_line
 from injector.upgrade.survey import Surveyor
@@ -174,15 +174,15 @@ def _freeze_loaded_objects() -> None:
 
 
 def upgrade_controller(settings: Settings, client: KubeClient, metrics: Metrics) -> Controller:
-    """Return the controller of --upgrades. Raises UsageError if --prometheus-token is not valid."""
+    """Return the controller of --upgrades. Raises UsageError if --prometheus-token or --gate-token is not valid."""
 
     def say(document: Upgrade, state: State) -> None:
         _log.info("%s", state_line(document, state))
 
     (namespace,) = settings.istio_namespace
-    sources, token = RevisionSources(None, namespace), read_token(settings.prometheus_token)
+    sources, tokens = RevisionSources(None, namespace), Tokens.read(settings.prometheus_token, settings.gate_token)
     surveyor = Surveyor(client, sources)
-    runner = Runner(client, surveyor, namespace, metrics, say, token)
+    runner = Runner(client, surveyor, namespace, metrics, say, tokens)
     lease = Lease(client, namespace, LEASE_NAME, f"{socket.gethostname()}_{uuid.uuid4()}")
     return Controller(client, lease, runner.run, metrics, fingerprint=surveyor.fingerprint)
 
