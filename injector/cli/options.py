@@ -162,7 +162,9 @@ GUARD: Final = click.option(
     show_default=True,
     help="What to do with a pod whose values break out of the template: refuse it, print a warning, or disable the check.",
 )
-SKIP_CONFIRMATION: Final = click.option("-y", "--skip-confirmation", is_flag=True, help="Do not ask for confirmation.")
+SKIP_CONFIRMATION: Final = click.option(
+    *("-y", "--yes", "--skip-confirmation", "skip_confirmation"), is_flag=True, help="Do not ask for confirmation."
+)
 
 
 ALL_FLAG: Final = "--all-namespaces"

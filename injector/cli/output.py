@@ -121,6 +121,11 @@ def confirm(question: str) -> None:
     click.get_current_context().exit(1)
 
 
+def is_dialog() -> bool:
+    """Return whether a person can read a question and answer it."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
 def is_terminal() -> bool:
     """Return whether a person reads the output, and no script."""
     return sys.stdout.isatty()

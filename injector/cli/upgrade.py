@@ -22,6 +22,7 @@ from injector.cli.formats import cell
 from injector.cli.options import (
     FILENAME,
     RECURSIVE,
+    SKIP_CONFIRMATION,
     confirm_option,
     exit_code_option,
     output_format,
@@ -36,8 +37,12 @@ from injector.cli.output import (
     echo_colored,
     examples,
     has_cursor,
+    is_dialog,
     one_line,
     table,
+)
+from injector.cli.output import (
+    confirm as confirm_with_user,
 )
 from injector.cli.sources import (
     ByCluster,
@@ -70,6 +75,8 @@ from injector.upgrade.plan import (
     REFUSED_BY_TARGET,
     RESTART,
     RESTART_TIME,
+    ROLLOUT,
+    ROLLOUT_GROUP,
     STAYS,
     Entry,
     Key,
@@ -110,6 +117,8 @@ T = TypeVar("T")
 
 FORMATS: Final = ("summary", "table", "json", "yaml", "markdown")
 COLUMNS: Final = ("WAVE", "NAMESPACE", "WORKLOAD", "PODS", "HAS", "CHANGE", "ACTION", "NOTE")
+_PACE: Final = 0.02
+"""Seconds between two questions for a permission: a person waits."""
 MAX_LISTED: Final = 10
 """The workloads that the summary names for each reason."""
 
@@ -188,7 +197,11 @@ def plan(  # noqa: PLR0913 -- one parameter for each flag
             return plan, notes
         check = partial(_dry_run, wanted, fleet.target)
         entries, unconfirmed = confirm_items(plan.entries, _group_to_check, check, kubeconfig, confirm)
-        return replace(plan, entries=tuple(entries)), (*notes, *unconfirmed)
+        plan, notes = replace(plan, entries=tuple(entries)), (*notes, *unconfirmed)
+        try:
+            return _with_permissions(plan, kubeconfig), notes
+        except ClusterError as error:
+            return plan, (*notes, f"permissions cannot be checked: {error.what}")
 
     if filenames:
         unused = ("confirm",) if from_file is None else ("confirm", "paths", "context_names")
@@ -200,6 +213,20 @@ def plan(  # noqa: PLR0913 -- one parameter for each flag
     by_cluster.note("note", lambda result: result[1])
     echo_colored(plans_text(by_cluster, output), HEADINGS)
     by_cluster.exit(has_findings=exit_code and any(BLOCKED in plan.count() for plan, _ in by_cluster.results.values()))
+
+
+def _with_permissions(plan: Plan, kubeconfig: Kubeconfig) -> Plan:
+    """Return a plan with the permissions that are missing. Raises ClusterError if they cannot be asked for."""
+    from injector.upgrade.preflight import missing_permissions  # as in ``run``
+
+    entries = [entry for entry in plan.entries if entry.action == RESTART]
+
+    async def ask(client: KubeClient) -> list[str]:
+        rollout = await client.find_resource(ROLLOUT, ROLLOUT_GROUP)
+        return await missing_permissions(client, plan.upgrade, entries, rollout, _PACE)
+
+    with open_session(kubeconfig) as session:
+        return replace(plan, missing_permissions=tuple(session.run(ask)))
 
 
 async def _exhausted_budgets(reader: ObjectReader) -> list[tuple[str, str, Selector]]:
@@ -234,14 +261,16 @@ EXIT_CODES: Final = {COMPLETED: 0, PAUSED: 3, ROLLED_BACK: 4, ABORTED: 5, INCOMP
 @upgrade.command("run", epilog=examples("upgrade run upgrade.yaml", "upgrade run to-1-30 --again"))
 @click.argument("document", metavar="FILE|NAME")
 @click.option("--again", is_flag=True, help="Start an upgrade that has ended again: a new run, with the present tag.")
+@SKIP_CONFIRMATION
 @cluster_options
 @PROMETHEUS_TOKEN
 @GATE_TOKEN
 @verbose
-def run(
+def run(  # noqa: PLR0913 -- one parameter for each flag
     *,
     document: str,
     again: bool,
+    skip_confirmation: bool,
     sources: RevisionSources,
     kubeconfig: Kubeconfig,
     prometheus_token: str | None,
@@ -252,6 +281,8 @@ def run(
     The command creates the resource Upgrade of FILE, or adopts the one of its name. You can stop it at any time and start it again, on any
     machine. An upgrade that has ended is not started again without --again: the command shows its result. The exit code is 0 if it is
     Completed, 3 if it is Paused, 4 if RolledBack, 5 if Aborted, and 6 if Incomplete: work is left, which `upgrade status` names.
+
+    On a terminal, the command shows the plan and asks before it starts an upgrade, but not before it continues one.
     """
     # Imported here, as they load the server's libraries, which --help and shell completion do not need.
     from prometheus_client import CollectorRegistry
@@ -265,6 +296,8 @@ def run(
     if not is_resource_name(document):
         raw, upgrade_of_file = read_document(document)
         name = upgrade_of_file.name
+    if not skip_confirmation and is_dialog():
+        _confirm_start(name, None if raw is None else upgrade_of_file, sources, kubeconfig, again=again)
     tokens = Tokens.read(prometheus_token, gate_token)
 
     async def work(client: KubeClient) -> tuple[Stored, bool]:
@@ -294,6 +327,28 @@ def run(
     if not was_run and state.has_ended:
         echo(f"{name} has ended, and is not started again without --again", err=True)
     click.get_current_context().exit(EXIT_CODES[state.phase])
+
+
+def _confirm_start(
+    name: str, of_file: Upgrade | None, sources: RevisionSources, kubeconfig: Kubeconfig, *, again: bool
+) -> None:
+    """Show the plan of an upgrade that is about to start, and end the command unless the user confirms it."""
+
+    async def read(client: KubeClient) -> Plan | None:
+        stored = await Store(client, name).find()
+        if stored is not None and not (stored.is_new or (again and not stored.is_under_way)):
+            return None
+        wanted = of_file if stored is None or of_file is not None else stored.upgrade
+        if wanted is None:
+            return None  # the run says that it does not exist
+        fleet = await read_fleet(client, sources, wanted)
+        return make_plan(wanted, fleet.tag, fleet)
+
+    with open_session(kubeconfig) as session:
+        plan = session.run(read)
+    if plan is not None:
+        echo_colored(as_summary(plan), HEADINGS)
+        confirm_with_user(f"Start the upgrade {name}?")
 
 
 def _say(document: Upgrade, state: State, *, err: bool = True) -> None:
@@ -575,11 +630,13 @@ def as_data(plan: Plan) -> dict[str, Any]:
         {"name": wave.name, "workloads": len(entries), "actions": plan.count(entries), "changes": _changes(entries)}
         for wave, entries in _by_wave(plan)
     ]
+    missing = {} if plan.missing_permissions is None else {"missingPermissions": list(plan.missing_permissions)}
     return {
         **plan.upgrade.head,
         "waves": waves,
         "actions": plan.count(),
         "expectedSeconds": math.ceil(plan.expected_seconds),
+        **missing,
         "workloads": [_entry_data(plan, entry) for entry in plan.entries],
         "gateways": [_gateway_data(change) for change in plan.gateways],
         **plan.minor_changes.data(),
@@ -653,6 +710,7 @@ def as_summary(plan: Plan) -> str:
         names = first_of(gateways, len(gateways))
         text += escape_line(f"{len(gateways)} gateways: owner {way}, one at a time after the waves: {names}") + "\n"
     text += "".join(f"{escape_line(line)}\n" for line in plan.minor_changes.lines())
+    text += "".join(f"{line}\n" for line in _permission_lines(plan))
     counts = plan.count()
     total = ", ".join(f"{count} {action}" for action, count in counts.items()) or "none"
     minutes = math.ceil(plan.expected_seconds / 60)
@@ -660,6 +718,13 @@ def as_summary(plan: Plan) -> str:
         f"expected: about {minutes} min, if a restart takes {RESTART_TIME:.0f} s\n" if counts.get(RESTART) else ""
     )
     return f"{text}workloads: {total}\n{expected}"
+
+
+def _permission_lines(plan: Plan) -> list[str]:
+    """Return the permissions that are missing, for people."""
+    missing = plan.missing_permissions or ()
+    lines = [f"{text}, which the runner of the upgrade needs" for text in missing[:MAX_LISTED]]
+    return [*lines, f"and {len(missing) - MAX_LISTED} more permissions"] if len(missing) > MAX_LISTED else lines
 
 
 def _names(entries: Sequence[Entry]) -> str:
@@ -676,7 +741,8 @@ def as_markdown(plan: Plan) -> str:
     ]
     listed = [_cells(plan, entry) for entry in plan.entries if entry.action in (BLOCKED, STAYS) or entry.kinds]
     listed += map(_gateway_cells, plan.gateways)
-    lines = "".join(f"- {cell(line)}\n" for line in plan.minor_changes.lines())
+    notes_of_plan = *_permission_lines(plan), *plan.minor_changes.lines()
+    lines = "".join(f"- {cell(line)}\n" for line in notes_of_plan)
     notes = f"\n{lines}" if lines else ""
     tables = f"{_markdown(('Wave', 'Workloads', 'Changes'), waves)}\n{_markdown(tuple(map(str.capitalize, COLUMNS)), listed)}"
     return f"{head}{tables}{notes}"

@@ -308,7 +308,8 @@ class Plan:
     """The plan of an upgrade. ``target`` and ``source`` are the names that the revisions write into pods.
 
     ``notes`` are for the user. With ``is_back``, the plan is that of a rollback. ``outdated`` are the pods of ``Fleet.outdated``.
-    ``minor_changes`` is what breaks between the minors of the revisions, if somebody has looked.
+    ``minor_changes`` is what breaks between the minors of the revisions, if somebody has looked. ``missing_permissions`` are those that the
+    user does not have; None if they were not asked for.
     """
 
     upgrade: Upgrade
@@ -320,6 +321,7 @@ class Plan:
     outdated: frozenset[str] = frozenset()
     gateways: tuple[OwnerChange, ...] = ()
     minor_changes: MinorChanges = field(default_factory=MinorChanges)
+    missing_permissions: tuple[str, ...] | None = None
 
     @property
     def expected_seconds(self) -> float:

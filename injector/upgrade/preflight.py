@@ -51,7 +51,7 @@ async def preflight(
         entry for entry in plan.entries if entry.wave is not None and entry.wave >= wave and entry.action == RESTART
     ]
     missing = [fault] if fault else await _tag_faults(client, upgrade.tag)
-    missing = missing or await _missing_permissions(client, upgrade, later, rollout)
+    missing = missing or await missing_permissions(client, upgrade, later, rollout, PACE)
     if missing:
         return tuple(missing)
     faults: list[str] = []
@@ -72,8 +72,8 @@ async def _tag_faults(client: KubeClient, tag: str) -> list[str]:
     return [f"tag {tag} belongs to {owner}" for owner in owners]
 
 
-async def _missing_permissions(
-    client: KubeClient, upgrade: Upgrade, entries: Sequence[Entry], rollout: Resource | None
+async def missing_permissions(
+    client: KubeClient, upgrade: Upgrade, entries: Sequence[Entry], rollout: Resource | None, pace: float
 ) -> list[str]:
     """Return the permissions that are missing. A permission for all namespaces is asked for first, which saves requests."""
     missing = []
@@ -88,7 +88,7 @@ async def _missing_permissions(
     for (verb, resource), namespaces in needed.items():
         if not await _is_allowed(client, verb, resource, ""):
             for namespace in sorted(namespaces):
-                await asyncio.sleep(PACE)
+                await asyncio.sleep(pace)
                 if not await _is_allowed(client, verb, resource, namespace):
                     missing.append(f"no permission to {verb} {resource.plural} in namespace {namespace}")
     return missing

@@ -111,14 +111,19 @@ class Store:
     runner: str = ""
     clock: Callable[[], float] = time.time
 
+    async def find(self) -> Stored | None:
+        """Return the upgrade; None if the cluster does not have it. Raises DataError if it cannot be read."""
+        item = await find_object(self.client, UPGRADES, self.name)
+        return None if item is None else read_stored(item)
+
     async def load(self) -> Stored:
         """Return the upgrade. Raises UsageError if the cluster does not have it, and DataError if it cannot be read."""
-        item = await find_object(self.client, UPGRADES, self.name)
-        if item is None:
+        stored = await self.find()
+        if stored is None:
             await self._check_crd()
             hint = "`injector upgrade list` shows those of the cluster, and `injector upgrade run FILE` creates one"
             raise UsageError(f"no upgrade is called {self.name}", hint=hint)
-        return read_stored(item)
+        return stored
 
     async def _check_crd(self) -> None:
         if await self.client.find_resource(KIND, GROUP) is None:

@@ -108,7 +108,7 @@ _RESOURCES = {each.kind: each for each in vars(resources).values() if isinstance
 
 
 class FakeKube(FakeApi):
-    """An API server with made-up objects.
+    """An API server with made-up objects. ``denied`` has the permissions that are missing, such as ``patch deployments shop``.
 
     ``forbidden`` are the resources that may not be listed. ``refuses`` says why a dry run of a pod is refused, with the HTTP status.
     """
@@ -118,9 +118,10 @@ class FakeKube(FakeApi):
         *objects: dict[str, Any],
         forbidden: tuple[str, ...] = (),
         refuses: Callable[[Mapping[str, Any]], tuple[int, str] | None] = lambda _: None,
+        denied: tuple[str, ...] = (),
     ) -> None:
         super().__init__(refused={f"list {each}": "forbidden" for each in forbidden})
-        self.refuses = refuses
+        self.refuses, self.denied = refuses, denied
         self.tried: list[Mapping[str, Any]] = []
         for each in objects:
             kind, version = each["kind"], each.get("apiVersion", "")
@@ -129,6 +130,10 @@ class FakeKube(FakeApi):
     async def create(
         self, resource: Resource, manifest: Mapping[str, Any], *, manager: str, dry_run: bool = False
     ) -> dict[str, Any]:
+        if resource.plural == "selfsubjectaccessreviews":
+            asked = manifest["spec"]["resourceAttributes"]
+            permission = f"{asked['verb']} {asked['resource']} {asked['namespace']}"
+            return {"status": {"allowed": not any(text.startswith(permission) for text in self.denied)}}
         assert (resource.plural, bool(manager), dry_run) == ("pods", True, True)
         self.tried.append(manifest)
         if answer := self.refuses(manifest):

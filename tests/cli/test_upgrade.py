@@ -45,7 +45,7 @@ from tests.cli.clusters import (
     tag,
     written,
 )
-from tests.cluster.fakeapi import FakeApi
+from tests.cluster.fakeapi import FakeApi, refusal
 from tests.cluster.fakes import failure
 from tests.factories import owner_of
 from tests.manifests import gateway_of
@@ -292,6 +292,75 @@ def test_that_the_api_server_cannot_be_asked_is_a_note(document: str, monkeypatc
     reached(monkeypatch, FakeKube(*CLUSTER, refuses=lambda _: (503, "is overloaded")))
 
     assert "note: the API server did not check the injected pods: is overloaded; x\n" in run("plan", document).stderr
+
+
+def test_the_plan_names_missing_permissions(document: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    places = ("shop", "dev", *(f"place-{number:02}" for number in range(12)))
+    more = [labelled(place, "prod") for place in places[2:]]
+    more += [deployment("web", place) for place in places[2:]] + [pod_of("web", place, "1-28") for place in places[2:]]
+    denied = tuple(f"patch deployments {place}" for place in places)
+    reached(monkeypatch, FakeKube(*CLUSTER, *more, denied=denied))
+
+    lines = [f"no permission to patch deployments in namespace {place}" for place in sorted(places)]
+    assert json.loads(run("plan", document, "-o", "json").stdout)["missingPermissions"] == lines
+    text = run("plan", document).stdout
+    assert text.count("which the runner of the upgrade needs\n") == 10
+    assert f"\n{lines[0]}, which the runner of the upgrade needs\n" in text
+    assert "\nand 4 more permissions\n" in text
+    assert f"- {lines[0]}, which" in run("plan", document, "-o", "markdown").stdout
+
+
+def test_a_plan_without_missing_permissions_says_so_as_data_and_files_have_none(document: str, tmp_path: Path) -> None:
+    data = json.loads(run("plan", document, "-o", "json").stdout)
+    of_files = json.loads(run("plan", document, "-f", written(tmp_path, *CLUSTER), "-o", "json").stdout)
+
+    assert (data["missingPermissions"], "missingPermissions" in of_files) == ([], False)
+
+
+def test_that_permissions_cannot_be_asked_for_is_a_note(document: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Api(FakeKube):
+        async def create(self, resource: Any, manifest: Any, *, manager: str, dry_run: bool = False) -> dict[str, Any]:
+            if resource.plural == "selfsubjectaccessreviews":
+                raise refusal("forbidden", 403)
+            return await super().create(resource, manifest, manager=manager, dry_run=dry_run)
+
+    reached(monkeypatch, Api(*CLUSTER))
+    assert "note: permissions cannot be checked: " in run("plan", document).stderr
+
+
+@pytest.mark.parametrize(
+    ("terminal", "flags", "answer", "expected"),
+    [
+        (True, (), "y\n", (True, 65)),
+        (True, (), "n\n", (True, 1)),
+        (True, (), "", (True, 1)),
+        (True, ("-y",), "", (False, 65)),
+        (True, ("--yes",), "", (False, 65)),
+        (False, (), "", (False, 65)),
+    ],
+)
+def test_a_start_is_confirmed_on_a_terminal_with_the_plan(
+    document: str, monkeypatch: pytest.MonkeyPatch, terminal: Any, flags: Any, answer: str, expected: tuple[bool, int]
+) -> None:
+    monkeypatch.setattr("injector.cli.upgrade.is_dialog", lambda: terminal)
+    result = invoke("upgrade", "run", document, *flags, text=answer)
+
+    is_asked = "Start the upgrade up?" in result.stderr
+    assert (is_asked, result.exit_code) == expected
+    assert ("WAVE   RESTARTS" in result.stdout) == is_asked
+    assert ("the cluster has no resource upgrades" in result.stderr) == (result.exit_code == 65)
+
+
+def test_an_upgrade_that_is_under_way_or_has_ended_goes_on_without_a_question(
+    stored: FakeApi, document: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("injector.cli.upgrade.is_dialog", lambda: True)
+    for state, code in ((State(phase=PAUSED), 3), (State(phase=COMPLETED), 0)):
+        stored.put(UPGRADES, stored_upgrade(state))
+        for name in (document, "up"):
+            result = run("run", name)
+            assert (result.exit_code, "Start" in result.stderr) == (code, False)
+    assert_fails(run("run", "nope"), 64, "no upgrade is called nope")
 
 
 def test_markdown_is_for_pull_requests(document: str) -> None:
