@@ -49,7 +49,14 @@ FOREIGN_FLAGS = {
     *("--enable-alpha-plugins", "--enable-exec", "--exec"),  # kustomize and kpt
     *("--from", "--no-cache-dir", "--no-deps", "--require-hashes"),  # a Dockerfile and pip
     "--log_output_level",  # sidecar-injector
-    *("--create-namespace", "--set", "--version", "--istioNamespace", "--reuse-values"),  # helm and istioctl
+    *(
+        "--create-namespace",
+        "--set",
+        "--version",
+        "--istioNamespace",
+        "--no-hooks",
+        "--reuse-values",
+    ),  # helm and istioctl
     *("--annotation-cooldown", "--compare-hub", "--restart-delay", "--skip-namespaces"),  # fortsa
     *(
         "--against",
