@@ -49,51 +49,51 @@ class Port:
 
 @asynccontextmanager
 async def port(limit: int = 100) -> AsyncIterator[Port]:
-    opened = Port(limit)
-    counting = asyncio.create_task(opened.count_passes())
+    open_port = Port(limit)
+    counting = asyncio.create_task(open_port.count_passes())
     try:
-        yield opened
+        yield open_port
     finally:
         counting.cancel()
-        opened.acceptor.close()
-        opened.clients.close()
+        open_port.acceptor.close()
+        open_port.clients.close()
 
 
 async def test_of_connections_that_wait_the_newest_is_served_first() -> None:
-    async with port() as opened:
+    async with port() as open_port:
         for number in range(20):
-            opened.connect(number)
-        await until(lambda: len(opened.served) == 20)
+            open_port.connect(number)
+        await until(lambda: len(open_port.served) == 20)
 
-    assert opened.served == list(reversed(range(20)))
+    assert open_port.served == list(reversed(range(20)))
 
 
 async def test_between_two_connections_the_event_loop_makes_passes_for_others() -> None:
-    async with port() as opened:
+    async with port() as open_port:
         for number in range(5):
-            opened.connect(number)
-        await until(lambda: len(opened.served) == 5)
+            open_port.connect(number)
+        await until(lambda: len(open_port.served) == 5)
 
-    gaps = [after - before for before, after in zip(opened.passes, opened.passes[1:], strict=False)]
+    gaps = [after - before for before, after in zip(open_port.passes, open_port.passes[1:], strict=False)]
     assert min(gaps) >= limits.PASSES_BETWEEN
 
 
 async def test_beyond_the_limit_the_connection_that_waits_longest_is_closed() -> None:
-    async with port(limit=3) as opened:
-        clients = [opened.connect(number) for number in range(5)]
-        await until(lambda: len(opened.served) == 3)
+    async with port(limit=3) as open_port:
+        clients = [open_port.connect(number) for number in range(5)]
+        await until(lambda: len(open_port.served) == 3)
 
-        assert opened.served == [4, 3, 2]
+        assert open_port.served == [4, 3, 2]
         assert [client.recv(1) for client in clients[:2]] == [b"", b""]
 
 
 async def test_a_connection_that_waited_for_too_long_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "HANDSHAKE_TIMEOUT", -1.0)
-    async with port() as opened:
-        client = opened.connect(1)
+    async with port() as open_port:
+        client = open_port.connect(1)
         await until(lambda: is_closed(client))
 
-    assert opened.served == []
+    assert open_port.served == []
 
 
 def is_closed(client: socket.socket) -> bool:
@@ -110,13 +110,13 @@ async def test_without_a_free_file_connections_are_accepted_a_moment_later(
 ) -> None:
     monkeypatch.setattr(limits, "ACCEPT_RETRY", 0.02)
     listening = NoFiles()
-    async with port() as opened:
-        opened.acceptor.stop()
-        opened.address = listening.getsockname()
+    async with port() as open_port:
+        open_port.acceptor.stop()
+        open_port.address = listening.getsockname()
         with caplog.at_level(logging.ERROR):
-            opened.acceptor.listen([listening])
-            opened.connect(1)
-            await until(lambda: opened.served == [1])
+            open_port.acceptor.listen([listening])
+            open_port.connect(1)
+            await until(lambda: open_port.served == [1])
 
     assert caplog.messages == ["accept() failed: Too many open files; retrying in 0.02 s"] * NoFiles.FAILURES
 
@@ -140,12 +140,12 @@ class NoFiles(socket.socket):
 
 async def test_connections_that_wait_are_closed_with_the_port(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "PASSES_BETWEEN", 10**9)
-    async with port() as opened:
-        clients = [opened.connect(number) for number in range(3)]
-        await until(lambda: len(opened.served) == 1)
-        assert len(opened.acceptor) == 2
-        opened.acceptor.close()
+    async with port() as open_port:
+        clients = [open_port.connect(number) for number in range(3)]
+        await until(lambda: len(open_port.served) == 1)
+        assert len(open_port.acceptor) == 2
+        open_port.acceptor.close()
 
         assert [client.recv(1) for client in clients] == [b""] * 3
         with pytest.raises(ConnectionRefusedError):
-            opened.connect(4)
+            open_port.connect(4)
