@@ -49,7 +49,8 @@ class Cluster:
     """One API server; what it holds is kept while it is down.
 
     With ``controllers`` Deployments make ReplicaSets and these make pods; without, objects stay as they were created. With ``nodes``
-    pods also become Running and Ready. ``flags`` are further ones of the API server, ``environment`` is that of all programs.
+    pods also become Running and Ready. ``flags`` are further ones of the API server, ``environment`` is that of all programs. It starts
+    with the ``objects`` of a file, among them a definition of a resource.
     """
 
     def __init__(
@@ -60,10 +61,12 @@ class Cluster:
         nodes: int = 0,
         flags: str = "",
         environment: Mapping[str, str] = GARBAGE_COLLECTOR,
+        objects: Path | None = None,
     ) -> None:
         self._plane = ControlPlane(home, controllers=controllers, nodes=nodes, flags=flags, environment=environment)
         self.home, self.url, self.tls, self.kubeconfig = home, self._plane.url, self._plane.tls, self._plane.kubeconfig
         self._etcd = f"{self._plane.etcd}/v3/kv/"
+        self._objects = objects
         self._first: dict[bytes, Stored] = {}
         self._kinds: dict[tuple[str, str], tuple[str, bool]] = {}
 
@@ -77,13 +80,21 @@ class Cluster:
 
     def remember(self) -> None:
         """Keep what it holds now, for ``restore``."""
+        if self._objects:
+            self._kubectl("apply", "-f", str(self._objects))
+            self._kubectl("wait", "--for=condition=Established", "--timeout=1200s", "-f", str(self._objects))
         self._first = self._stored()
 
     def restore(self) -> None:
         """Make it hold what it held when ``remember`` was called: by changes of its store, which it follows.
 
-        That takes a second, and a new API server ten. It is done again while controllers write, but not forever.
+        That takes a second, and a new API server ten. It is done again while controllers write, but not forever. The scheduler ends
+        when its pods disappear from the store and others with their names come, so it is stopped meanwhile.
         """
+        with self._plane.without_scheduler():
+            self._restore()
+
+    def _restore(self) -> None:
         for _ in range(10):
             found = self._stored(keys_only=True)
             # Namespaces first: controllers can create nothing in a namespace that is gone.
@@ -97,15 +108,6 @@ class Cluster:
             if all(key in self._first or key.startswith(UNSETTLED) for key in found):
                 break
             time.sleep(0.2)
-
-    def delete_namespaces(self) -> None:
-        """Delete the namespaces that are not remembered by requests to it, as controllers and nodes expect, and wait until they are gone.
-
-        Before ``restore`` with nodes: the scheduler ends when its pods disappear from the store and others with their names come.
-        """
-        names = [each["metadata"]["name"] for each in self.items("/api/v1/namespaces")]
-        if others := [name for name in names if NAMESPACES + name.encode() not in self._first]:
-            self._kubectl("delete", "namespace", *others)
 
     def _delete(self, keys: Iterable[bytes]) -> None:
         """Delete keys from the store, less those that are remembered, by one request for all that lie between two of these."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
+from uuid import uuid4
 
 import pytest
 from _pytest.terminal import TerminalReporter
@@ -14,7 +16,7 @@ from _pytest.terminal import TerminalReporter
 from tests.deploy import rendering
 from tests.e2e.cluster import Cluster, running
 from tests.e2e.controlplane import missing
-from tests.e2e.fleet import FLEET, World, world_of
+from tests.e2e.fleet import CRD, FLEET, World, world_of
 from tests.e2e.served import Certificate, certificate
 
 Figure: TypeAlias = Callable[[str], None]
@@ -25,12 +27,14 @@ LONGEST = (
     "test_upgrade_stops.py",
     "test_upgrade_controllers.py",
     "test_upgrade.py",
+    "test_upgrade_in_place.py",
     "test_matrix.py",
+    "test_docs.py",
     "test_selfsigned.py",
     "test_faults.py",
     "test_while_pods_are_created.py",
 )
-"""The files that take longest, the longest first."""
+"""The files that take longest, the longest first: those with nodes, those with controllers, the others."""
 MEASURED = "measured"
 AUDITED = "plain"
 """The namespace whose pods are in the audit log."""
@@ -73,59 +77,68 @@ def helm() -> None:
         pytest.skip(rendering.missing())
 
 
+class OneCluster:
+    """The cluster of this process, of one kind at a time: an idle one takes CPU time from the tests of the others."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.kind = folder, ""
+        self._running = ExitStack()
+        self._cluster: Cluster
+
+    def get(self, kind: str, make: Callable[[Path], Cluster]) -> Cluster:
+        """Return a cluster of this kind as it was when it started, in place of one of another kind."""
+        if kind == self.kind:
+            self._cluster.restore()
+            return self._cluster
+        self.end()
+        self._cluster = self._running.enter_context(running(make(self.folder / f"{kind}-{uuid4().hex[:8]}")))
+        self.kind = kind
+        return self._cluster
+
+    def end(self) -> None:
+        self.kind = ""
+        self._running.close()
+
+
 @pytest.fixture(scope="session")
-def shared_cluster(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """An API server without controllers, for all modules of this process. It writes what webhooks say of pods to an audit log."""
+def one_cluster(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneCluster]:
+    """The cluster that all modules of this process share. LONGEST has the modules by the kind that they need."""
     del built
-    folder = tmp_path_factory.mktemp("plain")
+    shared = OneCluster(tmp_path_factory.mktemp("cluster"))
+    yield shared
+    shared.end()
+
+
+def plain(folder: Path) -> Cluster:
+    """Return an API server without controllers. It writes what webhooks say of pods to an audit log."""
+    folder.mkdir()
     policy = folder / "audit.json"
     rule = {"level": "Metadata", "resources": [{"group": "", "resources": ["pods"]}], "namespaces": [AUDITED]}
     policy.write_text(json.dumps({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [rule]}))
-    flags = f"--audit-policy-file={policy} --audit-log-path={folder / AUDIT_LOG} --audit-log-mode=blocking-strict"
-    with running(Cluster(folder, flags=flags)) as made:
-        yield made
+    log = f"--audit-log-path={folder / AUDIT_LOG} --audit-log-mode=blocking-strict"
+    return Cluster(folder, flags=f"--audit-policy-file={policy} {log}")
 
 
 @pytest.fixture(scope="module")
-def cluster(shared_cluster: Cluster) -> Cluster:
+def cluster(one_cluster: OneCluster) -> Cluster:
     """The API server without controllers, as it was when it started. In a module, each test has namespaces of its own."""
-    shared_cluster.restore()
-    return shared_cluster
+    return one_cluster.get("plain", plain)
 
 
-@pytest.fixture(scope="session")
-def shared_controlled_cluster(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """An API server where Deployments make pods, for all modules of this process."""
-    del built
+@pytest.fixture
+def controlled_cluster(one_cluster: OneCluster) -> Cluster:
+    """The API server where Deployments make pods, as it was when it started."""
     if reason := missing(controllers=True):
         pytest.skip(reason)
-    with running(Cluster(tmp_path_factory.mktemp("controlled"), controllers=True)) as made:
-        yield made
+    return one_cluster.get("controlled", partial(Cluster, controllers=True))
 
 
 @pytest.fixture
-def controlled_cluster(shared_controlled_cluster: Cluster) -> Cluster:
-    """The API server where Deployments make pods, as it was when it started."""
-    shared_controlled_cluster.restore()
-    return shared_controlled_cluster
-
-
-@pytest.fixture(scope="session")
-def shared_nodes(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A cluster with three nodes, for all modules of this process."""
-    del built
+def nodes(one_cluster: OneCluster) -> Cluster:
+    """The cluster with three nodes and the definition of Upgrade, as it was when it started."""
     if reason := missing(nodes=True):
         pytest.skip(reason)
-    with running(Cluster(tmp_path_factory.mktemp("nodes"), controllers=True, nodes=3)) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def nodes(shared_nodes: Cluster) -> Cluster:
-    """The cluster with three nodes, as it was when it started."""
-    shared_nodes.delete_namespaces()
-    shared_nodes.restore()
-    return shared_nodes
+    return one_cluster.get("nodes", partial(Cluster, controllers=True, nodes=3, objects=CRD))
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ import ssl
 import subprocess
 import time
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,7 +29,8 @@ ASSETS: Final = "KUBEBUILDER_ASSETS"
 DEFAULT_ASSETS: Final = Path("/usr/local/kubebuilder/bin")
 SERVER: Final = ("etcd", "kube-apiserver", "kubectl")
 CONTROLLERS: Final = ("kube-controller-manager",)
-NODES: Final = ("kube-scheduler", "kwok")
+SCHEDULER: Final = "kube-scheduler"
+NODES: Final = (SCHEDULER, "kwok")
 SOURCES: Final = {
     SERVER: "setup-envtest downloads them",
     CONTROLLERS: "it is a download of each Kubernetes release",
@@ -216,11 +218,7 @@ class ControlPlane:
 
     def _start_nodes(self) -> None:
         """Start a scheduler, and KWOK in the place of the kubelets; create the nodes."""
-        self._run(
-            "kube-scheduler",
-            *("--bind-address=127.0.0.1", f"--secure-port={self._others[1]}", f"--kubeconfig={self.kubeconfig}"),
-            *("--leader-elect=false", "--kube-api-qps=400", "--kube-api-burst=800"),
-        )
+        self._start_scheduler()
         self._run(
             "kwok",
             *(f"--kubeconfig={self.kubeconfig}", "--manage-all-nodes=true", "--node-lease-duration-seconds=40"),
@@ -231,6 +229,24 @@ class ControlPlane:
             if name not in there:
                 self._ask(f"{self.url}/api/v1/nodes", _node(name))
         self._wait("kwok", lambda: all(map(_is_ready, self._nodes_there())))
+
+    def _start_scheduler(self) -> None:
+        self._run(
+            SCHEDULER,
+            *("--bind-address=127.0.0.1", f"--secure-port={self._others[1]}", f"--kubeconfig={self.kubeconfig}"),
+            *("--leader-elect=false", "--kube-api-qps=400", "--kube-api-burst=800"),
+        )
+
+    @contextmanager
+    def without_scheduler(self) -> Iterator[None]:
+        """Stop the scheduler, if there is one, while the block runs."""
+        scheduler = self._processes.pop(SCHEDULER, None)
+        if scheduler is not None:
+            scheduler.kill()
+            scheduler.wait()
+        yield
+        if scheduler is not None:
+            self._start_scheduler()
 
     def _nodes_there(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = json.loads(self._ask(f"{self.url}/api/v1/nodes"))["items"]

@@ -160,8 +160,6 @@ def world_of(
     places = {each["metadata"]["namespace"] for each in fleet}
     world = World(cluster, options, folder, places, partial(injector, folder, *flags, port=port))
     with world.replica:
-        cluster.kubectl("apply", "-f", str(CRD))
-        cluster.kubectl("wait", "--for=condition=Established", "--timeout=1200s", "crd/upgrades.revision-injector.dev")
         cluster.apply(
             namespace_of(HOME), *control_plane(HOME, OLD, tag="1.28.0"), *control_plane(HOME, NEW, tag="1.30.1")
         )

@@ -45,8 +45,8 @@ class Load:
 
     cluster: Cluster
     namespace: str
-    workloads: int = 100
-    rate: float = 100.0
+    workloads: int = 50
+    rate: float = 50.0
     pods: list[Pod] = field(default_factory=list)
     _stop: threading.Event = field(default_factory=threading.Event)
 

@@ -17,6 +17,7 @@ from tests.architecture.serving import free_ports
 from tests.deploy.mounts import config_maps, mount, volume
 from tests.deploy.rendering import BASES, DEPLOY, NAMESPACE, ROOT, Object, container, documents, of_kind, one, pod_spec
 from tests.e2e.cluster import Cluster
+from tests.e2e.conftest import OneCluster, plain
 from tests.e2e.served import LIMIT, started
 from tests.factories import make_pod
 from tests.manifests import account_of, namespace_of
@@ -28,10 +29,9 @@ pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl
 
 
 @pytest.fixture
-def cluster(shared_cluster: Cluster) -> Cluster:
+def cluster(one_cluster: OneCluster) -> Cluster:
     """An empty API server for each test."""
-    shared_cluster.restore()
-    return shared_cluster
+    return one_cluster.get("plain", plain)
 
 
 def kustomized(cluster: Cluster, folder: Path) -> list[Object]:

@@ -47,7 +47,7 @@ def test_a_broken_config_map_is_reported_and_the_last_good_one_is_served(
     with injector(tmp_path, *trusted.flags, *of_cluster(cluster, home)) as served:
         webhooks = written("webhook", "--revision", REVISION, port=served.port, trusted=trusted)
         with calling(cluster, webhooks), created_meanwhile(load):
-            load.more(100)
+            load.more(50)
             assert not invalid(served)
 
             broken_at = time.monotonic()
@@ -55,14 +55,14 @@ def test_a_broken_config_map_is_reported_and_the_last_good_one_is_served(
             served.until(lambda: invalid(served))
             told = time.monotonic() - broken_at
             assert f"ConfigMap {home}/istio-sidecar-injector-{REVISION}" in served.error(REVISION)
-            load.more(200)
+            load.more(100)
             assert {pod.image for pod in load.pods} == {"proxy:1.28.1"}
 
             repaired_at = time.monotonic()
             cluster.apply(*control_plane(home, REVISION, tag="1.28.3"))
             served.until(lambda: not invalid(served))
             repaired = time.monotonic() - repaired_at
-            assert {pod.image for pod in load.more(100)} == {"proxy:1.28.3"}
+            assert {pod.image for pod in load.more(50)} == {"proxy:1.28.3"}
     figure(load.told())
     figure(f"{load.namespace}: told after {told:.2f} s, repaired after {repaired:.2f} s, kubectl's own time included")
 
@@ -73,7 +73,7 @@ def test_a_broken_config_map_is_reported_and_the_last_good_one_is_served(
 def test_a_missing_or_faulty_api_server_costs_no_pod_and_no_change(
     cluster: Cluster, trusted: Certificate, tmp_path: Path, figure: Figure
 ) -> None:
-    home, load = "istio-faulty", Load(cluster, "faulty", rate=50)
+    home, load = "istio-faulty", Load(cluster, "faulty")
     cluster.apply(namespace_of(home), *control_plane(home, REVISION, tag="1.28.0"))
     cluster.apply(namespace_of(load.namespace, {"istio.io/rev": REVISION}), account_of(load.namespace))
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.cluster import Cluster
+from tests.e2e.conftest import OneCluster, plain
 from tests.manifests import account_of, namespace_of
 from tests.property.clusters import FORMS, KINDS, Object, answers, draws, random_cluster
 from tests.sizes import sized
@@ -64,18 +65,18 @@ def export(cluster: Cluster) -> list[Object]:
 
 @pytest.mark.parametrize("seed", range(SETS))
 def test_files_with_the_objects_of_a_cluster_give_its_answers(
-    seed: int, shared_cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    seed: int, one_cluster: OneCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shared_cluster.restore()
-    monkeypatch.setenv("KUBECONFIG", str(shared_cluster.kubeconfig))
+    cluster = one_cluster.get("plain", plain)
+    monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
     document: Any = {**DOCUMENT, "spec": {**DOCUMENT["spec"], "from": "1-24", "to": "1-30"}}
     upgrade, folder, draw = tmp_path / "up.json", tmp_path / "files", draws(seed)
     upgrade.write_text(json.dumps(document))
     folder.mkdir()
-    load(shared_cluster, random_cluster(draw))
+    load(cluster, random_cluster(draw))
 
     expected = answers(upgrade)
-    objects = export(shared_cluster)
+    objects = export(cluster)
     FORMS[draw.choice(list(FORMS))](draw, draw.sample(objects, len(objects)), folder)
 
     assert answers(upgrade, str(folder)) == expected

@@ -17,8 +17,8 @@ from tests.e2e.webhooks import calling, written
 from tests.manifests import BROKEN, account_of, namespace_of
 
 OLD, NEW, TAG = "stable", "canary", "prod"
-MOVES = 48
-PODS_A_MOVE = 10
+MOVES = 24
+PODS_A_MOVE = 5
 """Pods that are created between two moves: some moves are overtaken by the next before they are served, most are not."""
 
 
@@ -168,7 +168,7 @@ def test_moves_of_a_tag_by_the_dozen_fail_no_pod_and_the_last_one_counts(
     targets = [(NEW, OLD)[turn % 2] for turn in range(MOVES - 1)] + [NEW]
 
     with created_meanwhile(load):
-        load.more(100)
+        load.more(50)
         for target in targets:
             command("tag", "set", TAG, "-r", target, "--overwrite", "--revisions-dir", revisions)
             load.more(PODS_A_MOVE)
