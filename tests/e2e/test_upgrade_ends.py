@@ -73,7 +73,7 @@ def test_work_that_is_left_is_named_and_the_upgrade_is_complete_once_it_is_done(
     assert waited.returncode == 0, waited.stderr
 
 
-def test_a_namespace_that_is_moved_away_by_hand_is_named(world: World) -> None:
+def test_a_namespace_that_is_moved_away_is_named_and_a_second_upgrade_is_refused(world: World) -> None:
     document = world.document("moved", {"namespaces": ["dev"]}, {"name": "rest"}, limits=ONE_BY_ONE)
     runner = world.start(document)
     until(lambda: world.state("moved").get("wave") == 1)
@@ -81,6 +81,11 @@ def test_a_namespace_that_is_moved_away_by_hand_is_named(world: World) -> None:
     world.injector("upgrade", "pause", "moved")
     said, _ = runner.communicate(timeout=600)
     assert runner.returncode == 3, said
+    code, said = world.run(world.document("second", {"weight": 50}, {"weight": 100}))
+    assert code == 64, said
+    assert "upgrade moved of tag prod is under way" in said
+    assert "phase" not in world.state("second")
+
     world.cluster.kubectl("label", "namespace", "pay", f"istio.io/rev={OLD}", "--overwrite")
     world.injector("upgrade", "resume", "moved")
     code, said = world.run(document)
@@ -123,7 +128,7 @@ def test_an_upgrade_goes_on_without_the_old_revision(world: World) -> None:
     assert world.revisions() == {NEW: PODS}
 
 
-def test_a_tag_that_kubectl_changed_pauses_and_a_rollback_overwrites_it(world: World) -> None:
+def test_a_tag_that_others_change_or_delete_pauses_and_a_rollback_overwrites_it(world: World) -> None:
     document = world.document("weights", {"weight": 60}, {"weight": 100}, limits=ONE_BY_ONE)
     runner = world.start(document)
     until(partial(has_done, world, "weights", 1))
@@ -140,8 +145,6 @@ def test_a_tag_that_kubectl_changed_pauses_and_a_rollback_overwrites_it(world: W
     assert (code, world.state("weights")["phase"]) == (4, "RolledBack"), said
     assert world.revisions() == {OLD: PODS}
 
-
-def test_a_tag_that_was_deleted_pauses_and_a_rollback_writes_it_again(world: World) -> None:
     document = world.document("gone", limits=ONE_BY_ONE)
     runner = world.start(document)
     until(partial(has_done, world, "gone", 1))
@@ -149,23 +152,6 @@ def test_a_tag_that_was_deleted_pauses_and_a_rollback_writes_it_again(world: Wor
     said, _ = runner.communicate(timeout=600)
     assert (runner.returncode, world.state("gone")["phase"]) == (3, "Paused"), said
     assert "run `injector tag set prod --revision 1-28`" in world.state("gone")["reason"]
-
-
-def test_a_second_upgrade_of_a_tag_is_refused_with_the_name_of_the_first(world: World) -> None:
-    first = world.document("first", {"namespaces": ["dev"]}, {"name": "rest"}, limits=ONE_BY_ONE)
-    runner = world.start(first)
-    until(partial(has_done, world, "first", 1))
-    world.injector("upgrade", "pause", "first")
-    said, _ = runner.communicate(timeout=600)
-    assert runner.returncode == 3, said  # it stays under way
-    code, said = world.run(world.document("second", {"weight": 50}, {"weight": 100}))
-    assert code == 64, said
-    assert "upgrade first of tag prod is under way" in said
-    assert "phase" not in world.state("second")
-    world.injector("upgrade", "resume", "first")
-    code, said = world.run(first)
-    assert code == 0, said
-    assert world.revisions() == {NEW: PODS}
 
 
 def test_pinned_workloads_are_in_the_plan_and_keep_their_revision(world: World) -> None:
