@@ -33,7 +33,7 @@ def test_a_fleet_moves_within_the_limits_though_its_runners_are_killed(
 
 def _killed_runners_move_a_fleet(world: World, fleet: Sequence[dict[str, Any]], figure: Figure) -> None:
     limits = {"workloads": 3, "unavailablePods": 3, "unavailablePodsPerNamespace": 2}
-    document = world.resource("fleet", {"namespaces": ["dev"]}, {"name": "rest"}, limits=limits, soak="10s")
+    document = world.resource("fleet", {"namespaces": ["dev"]}, {"name": "rest"}, limits=limits, soak="20s")
     chance = random.Random(18)  # noqa: S311 -- the same moments in every run
     # Each kill follows when so many workloads are done, at a random moment: the kills are spread over the whole run.
     done_at = sorted(chance.randrange(len(fleet)) for _ in range(KILLS))

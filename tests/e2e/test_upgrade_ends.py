@@ -128,7 +128,7 @@ def test_an_upgrade_goes_on_without_the_old_revision(world: World) -> None:
     assert world.revisions() == {NEW: PODS}
 
 
-def test_a_tag_that_others_change_or_delete_pauses_and_a_rollback_overwrites_it(world: World) -> None:
+def test_a_tag_that_kubectl_changed_pauses_and_a_rollback_overwrites_it(world: World) -> None:
     document = world.document("weights", {"weight": 60}, {"weight": 100}, limits=ONE_BY_ONE)
     runner = world.start(document)
     until(partial(has_done, world, "weights", 1))
@@ -145,6 +145,8 @@ def test_a_tag_that_others_change_or_delete_pauses_and_a_rollback_overwrites_it(
     assert (code, world.state("weights")["phase"]) == (4, "RolledBack"), said
     assert world.revisions() == {OLD: PODS}
 
+
+def test_a_tag_that_was_deleted_pauses_and_a_rollback_writes_it_again(world: World) -> None:
     document = world.document("gone", limits=ONE_BY_ONE)
     runner = world.start(document)
     until(partial(has_done, world, "gone", 1))
