@@ -6,7 +6,8 @@ It turns flags into calls of the packages below, results into text on stdout, an
 - ``commands``: the root command, and how errors are printed.
 - ``analyze``, ``diff``, ``explain``, ``kube_inject``, ``krm``, ``revision``, ``serve``, ``tag``, ``template``, ``uninstall``, ``upgrade``,
   ``version``, ``webhook``: one module for each command.
-- ``options``, ``sources``, ``revisionoptions``, ``taglocation``, ``webhookoptions``, ``keys``: flags that several commands share.
+- ``options``, ``sources``, ``revisionoptions``, ``taglocation``, ``webhookoptions``, ``istiodoptions``, ``keys``:
+  flags that several commands share.
 - ``manifests``, ``output``, ``formats``: files in, text out.
 """
 

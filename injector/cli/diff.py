@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -14,6 +15,7 @@ import click
 
 from injector.cli.commands import verbose
 from injector.cli.formats import REPORTS
+from injector.cli.istiodoptions import ISTIOD_PARAMETERS, istiod_options
 from injector.cli.manifests import read_files, read_workloads, workload_options
 from injector.cli.options import (
     ALL_FLAG,
@@ -41,24 +43,28 @@ from injector.cli.sources import (
     directory_source,
     on_each,
     only_one,
+    revision_name,
     select_file_revisions,
 )
 from injector.errors import DataError, UsageError
 from injector.fleet.compare import (
     Comparer,
     Comparison,
-    NamespaceLabels,
     Side,
     changes_of_comparisons,
     check_comparison,
     compare_files,
     compare_injected,
+    injected_in_files,
+    injected_workloads,
 )
 from injector.fleet.dryrun import confirm_items
 from injector.fleet.files import open_reader
 from injector.fleet.groups import group_to_check, groups, tally
+from injector.fleet.istiodoptions import ISTIOD
 from injector.fleet.manifests import SUFFIXES, WorkloadFiles
-from injector.fleet.view import build_routed, read_routes, read_view
+from injector.fleet.minors import MinorChanges
+from injector.fleet.view import build_routed, build_view, read_revisions, read_routes
 from injector.hints import first_of
 from injector.injection.result import Answer, Injected
 from injector.injection.tools.podchanges import ABSENT, KINDS, Change, hiding_of
@@ -68,11 +74,13 @@ from injector.kube.yaml import dump_yaml
 
 if TYPE_CHECKING:
     from injector.cluster.kubeconfig import Kubeconfig
+    from injector.cluster.resources import ObjectReader
     from injector.fleet.files import ReaderSession
-    from injector.fleet.minors import MinorChanges
-    from injector.fleet.sources import RevisionSources
-    from injector.istio.revision import Revision
+    from injector.fleet.istiodoptions import IstiodOptions
+    from injector.fleet.sources import RevisionList, RevisionSources
+    from injector.fleet.view import ClusterView
     from injector.kube.podtemplates import Created
+    from injector.revisions.source import RawRevision
 
 
 COLUMNS: Final = ("KIND", "WORKLOADS", "CHANGES")
@@ -91,6 +99,7 @@ _COLORS: Final = {
         "diff 1-24 1-30 --live --namespace shop",
         "diff 1-24 1-30 --live --context east --context west",
         "diff prod 1-30 -f app.yaml --only image -o unified",
+        "diff istiod/1-30 1-30 --live",
     ),
 )
 @click.argument("old_name", metavar="REV_A", shell_complete=complete_names)
@@ -116,6 +125,7 @@ _COLORS: Final = {
 )
 @click.option("-o", "--output", type=OutputFormat(FORMATS), help="Output format. Default: text, with --live summary.")
 @confirm_option("With --live")
+@istiod_options
 @exit_code_option("there are differences")
 @verbose
 def diff(  # noqa: PLR0913 -- one parameter for each flag
@@ -132,60 +142,25 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
     ignore: tuple[str, ...],
     output: str | None,
     confirm: int,
+    istiod: IstiodOptions,
     exit_code: bool,
 ) -> None:
     """Compare the pods that two revisions or tags produce, for FILES or for the cluster.
 
-    Each pod is injected as by the webhook. The exit code is 0 if nothing differs, 1 if something does.
+    Each pod is injected as by the webhook. With istiod/NAME in place of a revision or tag, the running istiod that its webhook calls
+    injects the pods, in a dry run, through the API server's proxy or at --istiod-url. The exit code is 0 if nothing differs, 1 if
+    something does.
     """
     names = old_name, new_name
-    kinds = frozenset(only or KINDS) - frozenset(ignore)
     format_name = output or ("summary" if live else "text")
-    _refuse_files(names)
-    if not live:
-        if not files.filenames:
-            hint = "give -f FILE, -f FOLDER or -f - for stdin, or --live for the workloads of the cluster"
-            raise UsageError("no workload is given", hint=hint)
-        only_one(kubeconfigs, "without --live")
-        refuse_unused("without --live", "confirm", "every")
-    elif files.filenames:
-        raise UsageError("-f and --live exclude each other", hint="give one of the two")
+    _check_names(names, istiod)
+    if live:
+        _check_live(files, sources, kubeconfigs, every=every, output=format_name)
     else:
-        refuse_unused("with --live", "recursive")
-        if every and files.namespace is not None:
-            raise UsageError(f"-n and {ALL_FLAG} exclude each other", hint="give one of the two")
-        if sources.revisions_dir is not None:
-            refuse_unused(f"with {directory_source()}", "istio_namespace")
-        if format_name in REPORTS:
-            only_one(kubeconfigs, f"with -o {format_name}")
-
-    def comparer_of(revisions: Iterable[Revision], labels: NamespaceLabels) -> Comparer:
-        old, new = map(Side, names, revisions)
-        return Comparer((old, new), kinds, guard, labels, keeps_pods=output == "unified")
-
-    def compare_live(kubeconfig: Kubeconfig) -> _Compared:
-        with open_reader((), kubeconfig) as session:
-            view = session.run(lambda reader: read_view(reader, sources, files.namespace, names))
-            revisions = [view.built.revision(view.revisions.find(name)) for name in names]
-            comparer = comparer_of(revisions, view.namespaces)
-            comparisons = compare_injected(session, view, comparer, files, with_progress)
-            compared = _with_minor_changes(session, comparer, comparisons, view.built.notes)
-        check = partial(check_comparison, comparer)
-        comparisons, unconfirmed = confirm_items(comparisons, group_to_check, check, kubeconfig, confirm)
-        return replace(compared, comparisons=comparisons, notes=compared.notes + unconfirmed)
-
-    def compare_in_files(kubeconfig: Kubeconfig) -> _Compared:
-        reader = read_files(files)
-        workloads = read_workloads(files, reader)
-        with select_file_revisions(reader, sources, kubeconfig) as revisions:
-            view = reader.run(lambda reader: read_routes(reader, None, revisions))
-            raws = [revisions.find(name) for name in names]
-            view = build_routed(reader, view, raws, sources.overrides)
-        comparer = comparer_of(map(view.built.revision, raws), view.namespaces)
-        comparisons = compare_files(workloads, view, comparer, with_progress)
-        return _with_minor_changes(reader, comparer, comparisons, view.built.notes)
-
-    by_cluster = on_each(kubeconfigs, compare_live if live else compare_in_files)
+        _check_files(files, kubeconfigs)
+    kinds = frozenset(only or KINDS) - frozenset(ignore)
+    sides = _Sides(names, sources, files, kinds, guard, istiod, keeps_pods=output == "unified")
+    by_cluster = on_each(kubeconfigs, partial(sides.compare_live, confirm) if live else sides.compare_in_files)
     by_cluster.note("note", lambda compared: compared.notes)
     by_cluster.note("warning", _warnings)
     messages = _message_groups if format_name == "summary" else _messages
@@ -195,13 +170,138 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
     by_cluster.exit(has_findings=exit_code and differs)
 
 
-def _refuse_files(names: tuple[str, str]) -> None:
-    """Raise UsageError if a name of a revision or tag is that of a file."""
+def _check_names(names: tuple[str, str], istiod: IstiodOptions) -> None:
     for name, other in zip(names, reversed(names), strict=True):
         if Path(name).suffix in SUFFIXES:
             more = f" -f {other}" if Path(other).suffix in SUFFIXES else ""
             hint = f"write `diff REV_A REV_B -f {name}{more}`"
             raise UsageError(f"{name!r} is a file, not a revision or tag", hint=hint)
+    istiods = [name for name in names if _istiods_name(name) is not None]
+    if not istiods:
+        hint = f"write {ISTIOD}{names[0]} for the istiod of {names[0]}"
+        refuse_unused(f"without {ISTIOD}NAME", *ISTIOD_PARAMETERS, hint=hint)
+        return
+    refuse_unused(f"with {ISTIOD}NAME", "confirm")
+    if len(istiods) == len(names) and istiod.url is not None:
+        hint = "leave it out, or write a revision or tag for the other side"
+        raise UsageError("--istiod-url is the address of one istiod, and both sides are istiods", hint=hint)
+
+
+def _check_files(files: WorkloadFiles, kubeconfigs: tuple[Kubeconfig, ...]) -> None:
+    if not files.filenames:
+        hint = "give -f FILE, -f FOLDER or -f - for stdin, or --live for the workloads of the cluster"
+        raise UsageError("no workload is given", hint=hint)
+    only_one(kubeconfigs, "without --live")
+    refuse_unused("without --live", "confirm", "every")
+
+
+def _check_live(
+    files: WorkloadFiles, sources: RevisionSources, kubeconfigs: tuple[Kubeconfig, ...], *, every: bool, output: str
+) -> None:
+    if files.filenames:
+        raise UsageError("-f and --live exclude each other", hint="give one of the two")
+    refuse_unused("with --live", "recursive")
+    if every and files.namespace is not None:
+        raise UsageError(f"-n and {ALL_FLAG} exclude each other", hint="give one of the two")
+    if sources.revisions_dir is not None:
+        refuse_unused(f"with {directory_source()}", "istio_namespace")
+    if output in REPORTS:
+        only_one(kubeconfigs, f"with -o {output}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """Compares the pods of workloads between two revisions, or with those of running istiods."""
+
+    names: tuple[str, str]
+    sources: RevisionSources
+    files: WorkloadFiles
+    kinds: frozenset[str]
+    guard: str
+    istiod: IstiodOptions
+    keeps_pods: bool
+
+    @property
+    def has_istiod(self) -> bool:
+        return any(name.startswith(ISTIOD) for name in self.names)
+
+    def compare_live(self, confirm: int, kubeconfig: Kubeconfig) -> _Compared:
+        with open_reader((), kubeconfig) as session:
+            view = session.run(self._read_view)
+            if self.has_istiod:
+                workloads = injected_workloads(session, view, self.files, with_progress)
+                return self._compare_with_istiods(kubeconfig, view, workloads)
+            comparer = self._comparer(view)
+            comparisons = compare_injected(session, view, comparer, self.files, with_progress)
+            compared = _with_minor_changes(session, comparer, comparisons, view.built.notes)
+        check = partial(check_comparison, comparer)
+        comparisons, unconfirmed = confirm_items(comparisons, group_to_check, check, kubeconfig, confirm)
+        return replace(compared, comparisons=comparisons, notes=compared.notes + unconfirmed)
+
+    def compare_in_files(self, kubeconfig: Kubeconfig) -> _Compared:
+        reader = read_files(self.files)
+        workloads = read_workloads(self.files, reader)
+        with select_file_revisions(reader, self.sources, kubeconfig) as revisions:
+            view = reader.run(lambda reader: read_routes(reader, None, revisions))
+            view = build_routed(reader, view, self._raws(revisions), self.sources.overrides)
+        if self.has_istiod:
+            return self._compare_with_istiods(kubeconfig, view, injected_in_files(workloads, view))
+        comparer = self._comparer(view)
+        comparisons = compare_files(workloads, view, comparer, with_progress)
+        return _with_minor_changes(reader, comparer, comparisons, view.built.notes)
+
+    def _compare_with_istiods(self, kubeconfig: Kubeconfig, view: ClusterView, workloads: list[Created]) -> _Compared:
+        from injector.fleet.istiod import open_istiods  # noqa: PLC0415 -- it loads the client of the API server
+
+        comparer = self._comparer(view)
+        with open_istiods(kubeconfig, self.istiod) as session:
+            old, new = (
+                None if (asked := _istiods_name(name)) is None else session.find(asked, view.revisions.state)
+                for name in self.names
+            )
+            comparer = comparer.with_webhooks(*("" if istiod is None else istiod.where for istiod in (old, new)))
+            comparisons = session.compare((old, new), comparer, workloads, with_progress)
+        return _Compared(comparer.sides, comparisons, (*view.built.notes, *_notes_of_random(comparisons)))
+
+    def _comparer(self, view: ClusterView) -> Comparer:
+        revisions = map(view.built.revision, self._raws(view.revisions))
+        old, new = map(Side, self.names, revisions)
+        return Comparer((old, new), self.kinds, self.guard, view.namespaces, keeps_pods=self.keeps_pods)
+
+    async def _read_view(self, reader: ObjectReader) -> ClusterView:
+        view = await read_routes(reader, self.files.namespace, await read_revisions(reader, self.sources))
+        return await build_view(reader, view, self._raws(view.revisions), self.sources.overrides)
+
+    def _raws(self, revisions: RevisionList) -> list[RawRevision]:
+        """Return the revisions of both sides. An istiod whose name is not among them has the revision of the other side.
+
+        Raises UsageError if a name is unknown.
+        """
+        own = [name.removeprefix(ISTIOD) for name in self.names]
+        istiods = [
+            name.startswith(ISTIOD) and name.removeprefix(ISTIOD) not in revisions.state.served_names
+            for name in self.names
+        ]
+        first, second = own
+        if istiods[0] != istiods[1]:
+            first = second = second if istiods[0] else first
+        return [revisions.find(name) for name in (first, second)]
+
+
+def _istiods_name(name: str) -> str | None:
+    """Return NAME of istiod/NAME; None for a revision or tag. Raises UsageError if it is not a valid name."""
+    if not name.startswith(ISTIOD):
+        return None
+    return revision_name(name.removeprefix(ISTIOD), flag=f"{ISTIOD}NAME")
+
+
+def _notes_of_random(comparisons: Sequence[Comparison]) -> list[str]:
+    """Return a note for each path that differs among istiod's own answers."""
+    paths = Counter(path for comparison in comparisons for path in comparison.random)
+    return [
+        escape_line(f"{path} differs among istiod's own answers, so it is not compared: {count} workloads")
+        for path, count in paths.most_common(EXAMPLES)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +311,7 @@ class _Compared:
     sides: tuple[Side, Side]
     comparisons: list[Comparison]
     notes: tuple[str, ...]
-    minor_changes: MinorChanges
+    minor_changes: MinorChanges = field(default_factory=MinorChanges)
 
     def data(self) -> dict[str, Any]:
         old, new = self.sides
@@ -240,8 +340,9 @@ def _with_minor_changes(
 def _warnings(compared: _Compared) -> list[str]:
     """Return what breaks between the minors, the pods that both sides refuse, and the findings of a guard that only warns."""
     comparisons, sides = compared.comparisons, compared.sides
+    asks = any(side.webhook for side in sides)
     refused = [
-        (comparison, f"refused by both: {_without_values(comparison, str(comparison.new))}")
+        (comparison, f"refused by both: {_both_refusals(comparison, sides) if asks else _refusal(comparison)}")
         for comparison in comparisons
         if isinstance(comparison.old, DataError) and isinstance(comparison.new, DataError)
     ]
@@ -254,6 +355,16 @@ def _warnings(compared: _Compared) -> list[str]:
     ]
     lines = [f"{comparison.workload}: {text}" for comparison, text in (*refused, *findings)]
     return [*map(escape_line, compared.minor_changes.break_lines()), *lines]
+
+
+def _refusal(comparison: Comparison) -> str:
+    return _without_values(comparison, str(comparison.new))
+
+
+def _both_refusals(comparison: Comparison, sides: tuple[Side, Side]) -> str:
+    answers = (comparison.old, comparison.new)
+    texts = [_without_values(comparison, str(answer)) for answer in answers]
+    return "; ".join(f"{side.name}: {text}" for side, text in zip(sides, texts, strict=True))
 
 
 def _messages(comparisons: Sequence[Comparison]) -> list[str]:
@@ -350,13 +461,16 @@ def _total(comparisons: Sequence[Comparison], old: str, new: str) -> str:
     total = f"{len(comparisons)} workload{'' if len(comparisons) == 1 else 's'}"
     if not differing:
         return f"no difference in {total} between {old} and {new}\n"
-    return f"{differing} of {total} differ{'s' if differing == 1 else ''} between {old} and {new}\n"
+    known = sum(bool(comparison.known) for comparison in comparisons)
+    documented = f", {known} as docs/compatibility.md says" if known else ""
+    return f"{differing} of {total} differ{'s' if differing == 1 else ''} between {old} and {new}{documented}\n"
 
 
 def comparison_data(comparisons: Sequence[Comparison]) -> dict[str, Any]:
     """Return the workloads with their changes, a summary and the groups as JSON data.
 
-    A change has no ``old`` or ``new`` if the value is absent on that side. A workload has ``file`` and ``line`` if it is from a file, and
+    A change has no ``old`` or ``new`` if the value is absent on that side. A workload has ``known`` if docs/compatibility.md has the reason
+    why a running istiod differs. It has ``file`` and ``line`` if it is from a file, and
     ``refused`` if the new revision refuses its pod. ``messages`` are the injector's own about the pod of the new revision, if any.
     """
     return {
@@ -370,6 +484,7 @@ def comparison_data(comparisons: Sequence[Comparison]) -> dict[str, Any]:
                     else {}
                 ),
                 "changes": [_change_data(change) for change in comparison.changes],
+                **({"known": comparison.known} if comparison.known else {}),
                 **({"messages": [message.data() for message in comparison.messages]} if comparison.messages else {}),
             }
             for comparison in comparisons
@@ -401,7 +516,7 @@ def _change_data(change: Change) -> dict[str, Any]:
 
 
 def _workload_text(comparison: Comparison) -> str:
-    lines = [str(comparison.workload)]
+    lines = [str(comparison.workload), *([f"  documented: {comparison.known}"] if comparison.known else [])]
     kind = ""
     for change in comparison.changes:
         if change.kind != kind:

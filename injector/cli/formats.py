@@ -54,6 +54,12 @@ def block(text: str) -> str:
     return f"{fence}text\n{text.rstrip()}\n{fence}\n"
 
 
+def _side(side: Mapping[str, str]) -> str:
+    """Return the name of a revision with its version, or with the address of a running istiod."""
+    about = code(side["webhook"]) if "webhook" in side else f"Istio {code(side['istioVersion'])}"
+    return f"{code(side['name'])} ({about})"
+
+
 def diff_as_markdown(data: Mapping[str, Any], texts: Sequence[str]) -> str:
     """Return a comment: the totals, a table of the groups of changes, and the changes of each workload, folded.
 
@@ -63,7 +69,7 @@ def diff_as_markdown(data: Mapping[str, Any], texts: Sequence[str]) -> str:
     workloads = data["workloads"]
     differing = [(workload, text) for workload, text in zip(workloads, texts, strict=True) if workload["changes"]]
     refused = sum("refused" in workload for workload in workloads)
-    old, new = (f"{code(side['name'])} (Istio {code(side['istioVersion'])})" for side in (data["old"], data["new"]))
+    old, new = map(_side, (data["old"], data["new"]))
     totals = f"Workloads that differ: **{len(differing)} of {len(workloads)}**. Refused: **{refused}**."
     text = f"{MARK}\n### Sidecars: {old} to {new}\n\n{totals}\n"
     if data["groups"]:

@@ -5,6 +5,7 @@
 - ``resources``: the table of resources, and how objects are selected. ``secrets``: one Secret as a whole.
 - ``listwatch``: keeps the objects of a scope, and decides when to list, watch or wait.
 - ``webhooks``: the MutatingWebhookConfigurations that the injector writes. ``lease``: of several processes, one works.
+- ``reviews``: posts AdmissionReviews to the webhook of another injector, through the API server or to a URL.
 
 This package knows no revisions, and no text that it returns has a credential.
 """

@@ -287,6 +287,13 @@ class KubeClient:
         proxy = f"/api/v1/namespaces/{namespace}/pods/http:{name}:{port}/proxy/{path}"
         return await self._json("GET", proxy, {})
 
+    async def post_to_proxy(self, path: str, body: Mapping[str, Any], *, seconds: float, limit: int) -> bytes:
+        """Return the answer of a Service to a JSON object, which the API server forwards to it, up to one byte more than ``limit``."""
+        limits = aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_TIMEOUT)
+        headers = {"Accept": _JSON, "Content-Type": _JSON}
+        async with self._request("POST", path, {}, body=body, headers=headers, timeout=limits) as response:
+            return await read_up_to(response.content, limit + 1)
+
     async def find_resource(self, kind: str, group: str) -> Resource | None:
         """Return the resource of a kind; see ``ObjectReader``."""
         try:
@@ -446,7 +453,7 @@ class KubeClient:
         if status < 400:  # noqa: PLR2004 -- HTTP's own border
             self._throttle.note_answer()
             return
-        message = message_of(await _start_of(response.content))
+        message = message_of(await read_up_to(response.content, _MAX_ERROR_BODY))
         if status == 401:  # noqa: PLR2004 -- Unauthorized
             self._forget(api)
         meaning = meaning_of(status)
@@ -537,10 +544,10 @@ def _fault(error: Exception) -> str:
             return type(error).__name__
 
 
-async def _start_of(content: aiohttp.StreamReader) -> bytes:
-    """Return an error's body, which may arrive in pieces, up to a length."""
+async def read_up_to(content: aiohttp.StreamReader, limit: int) -> bytes:
+    """Return a body, which may arrive in pieces, up to a length."""
     try:
-        return await content.readexactly(_MAX_ERROR_BODY)
+        return await content.readexactly(limit)
     except asyncio.IncompleteReadError as error:
         return error.partial
 

@@ -9,5 +9,6 @@
 - ``replicas``: the revisions that the running injectors serve.
 - ``podmessages``: the injector's own messages about a pod.
 - ``minors``: what breaks between the minors of two revisions.
+- ``istiod``, ``istiodoptions``, ``istiodifferences``: the answers of a running istiod beside ours, and the documented differences.
 - ``explain``, ``compare``, ``status``, ``analyze``, ``dryrun``: the questions of commands about pods, workloads and the mesh.
 """

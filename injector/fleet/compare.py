@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from injector.errors import InvalidPodError, ManifestError
 from injector.fleet.dryrun import refusal
@@ -31,24 +31,36 @@ if TYPE_CHECKING:
     from injector.istio.revision import Revision
     from injector.kube.podtemplates import Created
 
+T = TypeVar("T")
+
+_IN_FILES: Final = "the files' webhooks"
+
 NamespaceLabels: TypeAlias = "Mapping[str, Mapping[str, str]]"
 """The labels of namespaces by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of the two revisions: the name on the command line, and the revision that it refers to."""
+    """One of the two revisions: the name on the command line, and the revision that it refers to.
+
+    ``webhook`` is the address of a running istiod that answers for it; empty if this injector does.
+    """
 
     name: str
     revision: Revision
+    webhook: str = ""
 
     def __str__(self) -> str:
+        if self.webhook:
+            return f"{self.name} ({self.webhook})"
         revision = self.revision
         target = f"revision {revision.name}, " if revision.name != self.name else ""
         return f"{self.name} ({target}Istio {revision.istio_version})"
 
     def data(self) -> dict[str, str]:
         """Return it as JSON data."""
+        if self.webhook:
+            return {"name": self.name, "webhook": self.webhook}
         return {"name": self.name, "revision": self.revision.name, "istioVersion": self.revision.istio_version}
 
 
@@ -59,6 +71,9 @@ class Comparison:
     ``messages`` are the injector's own about the pod of the new revision.
     ``levels`` are the strictest levels of Pod Security that the injected pods pass, by their side.
     The injected pods are only kept for a unified diff: for 5,300 workloads they take 170 MB. The workload's own pod is kept as JSON.
+
+    If a running istiod answered for a side, ``known`` says why its answer differs from ours, if docs/compatibility.md says so, and
+    ``random`` has the paths that differ among its own answers, which are not among the changes.
     """
 
     workload: Created
@@ -68,6 +83,8 @@ class Comparison:
     levels: Mapping[str, str]
     pod_json: bytes
     messages: tuple[Diagnostic, ...] = ()
+    known: str = ""
+    random: tuple[str, ...] = ()
 
     @property
     def pod(self) -> dict[str, Any]:
@@ -86,6 +103,7 @@ class Comparer:
         labels: the labels of each namespace that is known, which tell what Pod Security enforces.
         keeps_pods: whether to keep the injected pods.
         finder: finds the injector's own messages.
+        envs: the variables of the proxy that the path of the webhook sets.
     """
 
     sides: tuple[Side, Side]
@@ -94,6 +112,12 @@ class Comparer:
     labels: NamespaceLabels
     keeps_pods: bool
     finder: PodMessages = field(default_factory=PodMessages)
+    envs: Mapping[str, str] = field(default_factory=dict)
+
+    def with_webhooks(self, old: str, new: str) -> Comparer:
+        """Return a comparer whose sides are answered by running istiods at these addresses, if they are not empty."""
+        sides = replace(self.sides[0], webhook=old), replace(self.sides[1], webhook=new)
+        return replace(self, sides=sides)
 
     def answers(self, workload: Created) -> tuple[Answer, Answer]:
         """Return the answers of the webhooks of both revisions. A refusal is an answer too."""
@@ -103,7 +127,7 @@ class Comparer:
 
     def _request(self, revision: Revision, workload: Created) -> tuple[Revision, RequestFacts]:
         namespace = workload.namespace
-        return revision, RequestFacts(namespace, {}, revision.namespaces.get(namespace), self.guard)
+        return revision, RequestFacts(namespace, self.envs, revision.namespaces.get(namespace), self.guard)
 
     def result(self, workload: Created, answers: tuple[Answer, Answer] | None = None) -> Comparison:
         """Compare the answers to a workload, by default those of the webhooks."""
@@ -139,8 +163,25 @@ def compare_injected(
     session: ReaderSession, view: ClusterView, comparer: Comparer, files: WorkloadFiles, progress: Progress
 ) -> list[Comparison]:
     """Return the comparisons of the workloads of a cluster that a webhook injects. Raises ManifestError if none is."""
-    compare = partial(_compare, view, comparer)
-    results = read_targets(session, files.namespace, files.others, compare, selector=files.selector, progress=progress)
+    return _of_cluster(session, files, partial(_compare, view, comparer), progress)
+
+
+def injected_workloads(
+    session: ReaderSession, view: ClusterView, files: WorkloadFiles, progress: Progress
+) -> list[Created]:
+    """Return the workloads of a cluster that a webhook injects. Raises ManifestError if none is."""
+    return _of_cluster(session, files, partial(_if_injected, view), progress)
+
+
+def injected_in_files(workloads: Sequence[Created], view: ClusterView) -> list[Created]:
+    """Return the workloads of files, without those that no webhook of the files injects. Raises ManifestError if none is injected."""
+    return _without_skipped([_if_injected(view, workload) for workload in workloads], _IN_FILES)
+
+
+def _of_cluster(
+    session: ReaderSession, files: WorkloadFiles, function: Callable[[Created], T | None], progress: Progress
+) -> list[T]:
+    results = read_targets(session, files.namespace, files.others, function, selector=files.selector, progress=progress)
     return _without_skipped(
         results, "the cluster's webhooks" if files.namespace is None else f"namespace {files.namespace}"
     )
@@ -154,23 +195,28 @@ def compare_files(
     Raises ManifestError if none is injected.
     """
     results = in_processes(partial(_compare, view, comparer), workloads)
-    return _without_skipped(list(progress(results, "workloads", length=len(workloads))), "the files' webhooks")
+    return _without_skipped(list(progress(results, "workloads", length=len(workloads))), _IN_FILES)
 
 
 def _compare(view: ClusterView, comparer: Comparer, workload: Created) -> Comparison | None:
-    """Compare a workload; None if no webhook injects it. Files may leave out webhooks and namespaces: then it is compared."""
+    """Compare a workload; None if no webhook injects it."""
+    return None if _if_injected(view, workload) is None else comparer.result(workload)
+
+
+def _if_injected(view: ClusterView, workload: Created) -> Created | None:
+    """Return a workload; None if no webhook injects it. Files may leave out webhooks and namespaces: then it counts."""
     is_known = workload.namespace in view.namespaces and not view.assumed
     if is_known and not find_called(view.webhooks, pod_labels(workload, view.namespaces[workload.namespace])):
         return None
-    return comparer.result(workload)
+    return workload
 
 
-def _without_skipped(results: Sequence[Comparison | None], where: str) -> list[Comparison]:
-    comparisons = [comparison for comparison in results if comparison is not None]
-    if not comparisons:
+def _without_skipped(results: Sequence[T | None], where: str) -> list[T]:
+    injected = [result for result in results if result is not None]
+    if not injected:
         what = f"none of {len(results)} workloads is injected"
         raise ManifestError(what, where=where, hint="run `injector explain` for one of them")
-    return comparisons
+    return injected
 
 
 async def changes_of_comparisons(

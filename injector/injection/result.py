@@ -78,5 +78,12 @@ class Skipped:
     warnings: tuple[str, ...] = ()
 
 
-Answer: TypeAlias = "Injected | Skipped | DataError"
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """No answer of a running webhook to a pod: ``detail`` says why."""
+
+    detail: str
+
+
+Answer: TypeAlias = "Injected | Skipped | Unanswered | DataError"
 """The answer of a webhook to a pod. An error means that the pod is refused."""

@@ -16,10 +16,11 @@ from typing import Any
 
 import yaml
 
+from injector.fleet.istiod import as_served
 from injector.istio.behaviours import missing_fields, parse_minor
 from injector.istio.webhooks.paths import PATH_PREFIX
 from injector.kube.typed import prune
-from tests.differential.injectors import Answer, Case, ControlPlane, as_served
+from tests.differential.injectors import Answer, Case, ControlPlane
 from tests.factories import make_container, make_pod
 
 FOLDER = Path(__file__).with_name("injectors")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import json
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -15,13 +14,16 @@ from typing import Any, TypeAlias
 import jsonpatch
 
 from injector.errors import DataError
+from injector.fleet.istiod import as_served
+from injector.fleet.istiodifferences import documented_difference
 from injector.injection.pipeline import inject_pod
-from injector.injection.result import OFF, Injected, RequestFacts
-from injector.istio.behaviours import format_minor, missing_fields, parse_minor
+from injector.injection.result import OFF, Injected, RequestFacts, Skipped
+from injector.injection.result import Answer as WebhookAnswer
+from injector.injection.tools.podchanges import changes
+from injector.istio.behaviours import missing_fields, parse_minor
 from injector.istio.proxyconfig import ProxyConfigs, read_proxy_config_resource
 from injector.istio.revision import Revision, RevisionSettings, build_revision
 from injector.istio.webhooks.paths import PATH_PREFIX
-from injector.kube.typed import go_encode, normalise
 from injector.revisions.names import parse_path
 from tests.differential.dice import Dice
 from tests.differential.injectorpods import Pods
@@ -102,14 +104,6 @@ def injected(pod: Pod, patch: list[dict[str, Any]]) -> Answer:
     return {"pod": as_served(jsonpatch.apply_patch(pod, patch))}
 
 
-def as_served(pod: Pod) -> Pod:
-    """Return a pod as the API server encodes it."""
-    encoded: Pod = go_encode(normalise(pod, "v1.Pod"), "v1.Pod")
-    if encoded.get("metadata", {}).get("creationTimestamp", "") is None:
-        del encoded["metadata"]["creationTimestamp"]
-    return encoded
-
-
 def alike(left: Answer, right: Answer) -> bool:
     """Return whether two answers are the same; why a pod is refused does not count."""
     left, right = ({key: value for key, value in answer.items() if key != "why"} for answer in (left, right))
@@ -131,57 +125,13 @@ class Tally:
     wrong: list[str] = field(default_factory=list)
 
 
-GOGO = (1, 12)
-"""The last minor whose mesh config gogo/protobuf reads."""
-KEEPS_DELETED = (1, 18)
-LOSES_DURATIONS = (1, 14)
-RECORDS = "sidecar.istio.io/status"
-CONTAINERS = ("containers", "initContainers")
-
-
 def excuse(plane: ControlPlane, case: Case, answer: Answer, mine: Answer) -> str:
     """Return why our answer may differ from Istio's; empty if it may not."""
-    minor, pod = parse_minor(plane.minor), case.pod
-    config = pod["metadata"].get("annotations", {}).get("proxy.istio.io/config", "")
-    if "-0.0" in config:
-        return "Istio loses the sign of -0.0"
-    if minor <= GOGO and re.search(r"""["']null["']""", config):
-        return "gogo/protobuf takes the text null for a number that is not set"
-    if minor == LOSES_DURATIONS and re.search("(?i)duration", config):
-        return "Istio 1.14 replaces durations from 1.14.5 on"
-    if minor <= KEEPS_DELETED and "$patch: delete" in _templates_of(plane.revision, pod):
-        return (
-            f"Up to Istio {format_minor(KEEPS_DELETED)}, an item to delete that is not there stays with its name only"
-        )
-    if all(any(container["name"] == "istio-proxy" for container in pod["spec"].get(kind, ())) for kind in CONTAINERS):
-        return "Istio drops one of two containers named istio-proxy"
-    if RECORDS in pod["metadata"].get("annotations", {}) and alike(*map(_as_injected_once, (answer, mine))):
-        return "In a second injection, Istio forgets the user's settings, or takes its own probes for the application's"
-    before, after = (outcome.get("pod", {}).get("metadata", {}).get("labels", {}) for outcome in (answer, mine))
-    hides = plane.revision.behaviours.hides_deployment_config
-    if hides and before == {key: after[key] for key in after if key != "deploymentconfig"}:
-        return "Istio deletes the only label of a pod of a DeploymentConfig"
-    return ""
+    theirs, ours = map(_of_webhook, (answer, mine))
+    return documented_difference(plane.revision, case.pod, theirs, ours, changes(theirs, ours, case.pod))
 
 
-def _templates_of(revision: Revision, pod: Pod) -> str:
-    """Return the texts of the templates that a pod gets."""
-    config = revision.config
-    templates = pod["metadata"].get("annotations", {}).get("inject.istio.io/templates")
-    names = config.default_templates if templates is None else [name.strip() for name in templates.split(",")]
-    return "".join(config.templates.get(part, "") for name in names for part in config.aliases.get(name, (name,)))
-
-
-def _as_injected_once(answer: Answer) -> Answer:
-    """Return an answer without what a second injection records otherwise."""
-    result = deepcopy(answer)
-    result.get("pod", {}).get("metadata", {}).get("annotations", {}).pop("proxy.istio.io/overrides", None)
-    for container in (
-        container for kind in CONTAINERS for container in result.get("pod", {}).get("spec", {}).get(kind) or ()
-    ):
-        container["env"] = [
-            variable for variable in container.get("env", ()) if variable["name"] != "ISTIO_KUBE_APP_PROBERS"
-        ]
-        if "-u" in (arguments := container.get("args") or [])[:-1]:
-            arguments[arguments.index("-u") + 1] = ""
-    return result
+def _of_webhook(answer: Answer) -> WebhookAnswer:
+    if "pod" in answer:
+        return Injected(answer["pod"], b"[]", ())
+    return DataError(answer.get("why", "")) if "refused" in answer else Skipped("", "")

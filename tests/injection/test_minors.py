@@ -10,11 +10,12 @@ from typing import Any
 import yaml
 
 from injector.errors import DataError
+from injector.fleet.istiod import as_served
 from injector.istio.behaviours import Minor, format_minor
 from tests.cases import cases
 from tests.cli.clusters import invoke
 from tests.differential.injectorcases import FIRST_OVERLAY
-from tests.differential.injectors import Case, ControlPlane, as_served, ours
+from tests.differential.injectors import Case, ControlPlane, ours
 from tests.factories import make_pod, proxy_of
 
 PLANE = {"values": "{}", "mesh": "{}"}

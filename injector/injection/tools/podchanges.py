@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar
 from injector.errors import DataError
 from injector.golang.json import dump_json, go_json, load_json
 from injector.injection import containers as c
-from injector.injection.result import Answer, Injected
+from injector.injection.result import Answer, Injected, Unanswered
 from injector.kube.podsecurity import level_of
 
 T = TypeVar("T")
@@ -333,9 +333,11 @@ def _default_host(text: str, name: str) -> str:
 
 
 def decision_of(answer: Answer) -> str:
-    """Return the answer in a word: injected, skipped or refused."""
+    """Return the answer in a word: injected, skipped, refused or unanswered."""
     if isinstance(answer, DataError):
         return "refused"
+    if isinstance(answer, Unanswered):
+        return "unanswered"
     return "injected" if isinstance(answer, Injected) else "skipped"
 
 
@@ -354,7 +356,7 @@ def pod_changes(old: c.Pod, new: c.Pod, original: Mapping[str, Any]) -> tuple[Ch
 def _decision_text(answer: Answer, hiding: Hiding) -> str:
     if isinstance(answer, DataError):
         return f"refused: {hiding.without_values(' '.join(str(answer).split()))}"
-    return "injected" if isinstance(answer, Injected) else f"skipped: {answer.detail}"
+    return "injected" if isinstance(answer, Injected) else f"{decision_of(answer)}: {answer.detail}"
 
 
 def _spec_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:

@@ -1,0 +1,573 @@
+"""``injector diff istiod/NAME``: pods of a running istiod beside ours."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import Result
+
+from injector.cluster import reviews
+from injector.errors import ClusterError
+from injector.istio.webhooks.configurations import Endpoint, WebhookOptions, revision_webhook, tag_webhook
+from injector.revisions.source import build
+from tests.cli.clusters import FakeKube, assert_fails, config_maps, deployment, invoke, labelled, reached
+from tests.factories import make_container, make_pod
+from tests.istiods import (
+    Answering,
+    Review,
+    Slow,
+    answer,
+    injecting,
+    patching,
+    refusing,
+    replacing_image,
+    serving,
+)
+from tests.revisions.fakes import CONFIG, VALUES, make_raw, saying
+from tests.webhook.certificates import Order, authority, issue
+
+ISTIOD = Endpoint("istiod-1-30", "istio-system")
+PRIVATE = "hunter2-hunter2"
+
+
+def webhook(name: str = "1-30", endpoint: Endpoint = ISTIOD, path: str = "/inject", **client: Any) -> dict[str, Any]:
+    """The webhook of a revision, which calls an istiod; keywords are fields of its `clientConfig`."""
+    configuration = revision_webhook(name, WebhookOptions(endpoint))
+    for each in configuration["webhooks"]:
+        service = each["clientConfig"].get("service")
+        if service is not None:
+            service["path"] = path
+        each["clientConfig"] = {**each["clientConfig"], **client}
+    return configuration
+
+
+def objects(*webhooks: dict[str, Any], config: str = CONFIG, name: str = "1-30") -> tuple[dict[str, Any], ...]:
+    """A revision, its webhooks, and two workloads that it injects."""
+    return (
+        *config_maps(name, config=config, values=VALUES.replace("1.24.6", "1.30.1")),
+        *(webhooks or (webhook(name),)),
+        labelled("shop", name),
+        deployment("lone", "shop"),
+        deployment("web", "shop"),
+    )
+
+
+def istio(config: str = CONFIG, **fields: Any) -> Answering:
+    """What answers as the istiod of the revision."""
+    return injecting(build(make_raw("1-30", config=config, values=VALUES.replace("1.24.6", "1.30.1"), **fields)))
+
+
+class ProxyingKube(FakeKube):
+    """An API server whose proxy leads to an istiod in memory."""
+
+    def __init__(self, *objects: dict[str, Any], answering: Answering) -> None:
+        super().__init__(*objects)
+        self.answering = answering
+        self.posted: list[tuple[str, Review]] = []
+
+    async def post_to_proxy(self, path: str, body: Mapping[str, Any], *, seconds: float, limit: int) -> bytes:
+        del seconds, limit
+        self.posted.append((path, json.loads(json.dumps(body))))
+        return self.answering(path.partition("/proxy")[2], self.posted[-1][1])
+
+
+@pytest.fixture
+def proxied(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ProxyingKube]:
+    """Lets commands reach a cluster whose istiod answers so."""
+
+    def proxying(answering: Answering, *of_cluster: dict[str, Any]) -> ProxyingKube:
+        kube = ProxyingKube(*(of_cluster or objects()), answering=answering)
+        reached(monkeypatch, kube)
+        return kube
+
+    return proxying
+
+
+def live(*arguments: str, sides: tuple[str, str] = ("istiod/1-30", "1-30")) -> Result:
+    return invoke("diff", *sides, "--live", *arguments)
+
+
+Proxied = Callable[..., ProxyingKube]
+
+
+def test_an_istiod_that_answers_as_we_do_does_not_differ(proxied: Proxied) -> None:
+    kube = proxied(istio())
+
+    result = live()
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == (
+        "no difference in 2 workloads between istiod/1-30 (Service istio-system/istiod-1-30, port 443, path /inject)"
+        " and 1-30 (Istio 1.30)\n"
+    )
+    ((path, review), _) = kube.posted
+    assert path == "/api/v1/namespaces/istio-system/services/https:istiod-1-30:443/proxy/inject"
+    request = review["request"]
+    assert (review["apiVersion"], review["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
+    assert (request["dryRun"], request["operation"], request["namespace"]) == (True, "CREATE", "shop")
+    assert request["resource"] == {"group": "", "version": "v1", "resource": "pods"}
+    assert request["object"]["metadata"]["namespace"] == "shop"
+    assert request["object"]["kind"] == "Pod"
+
+
+@pytest.mark.parametrize(
+    ("output", "says"),
+    [
+        ("text", "    containers[istio-proxy].image: wrong:1 -> proxy:1.30.1"),
+        ("summary", "2 image only: Deployment shop/lone, Deployment shop/web"),
+        ("unified", "-  - image: wrong:1\n+  - image: proxy:1.30.1"),
+        ("json", '"webhook": "Service istio-system/istiod-1-30, port 443, path /inject"'),
+        ("yaml", "old: wrong:1"),
+        ("markdown", "wrong:1"),
+        ("sarif", "wrong:1"),
+    ],
+)
+def test_a_wrong_answer_is_a_difference_in_all_outputs(proxied: Proxied, output: str, says: str) -> None:
+    proxied(replacing_image(istio(), "wrong:1"))
+
+    result = live("-o", output)
+
+    assert result.exit_code == 1
+    assert says in result.stdout
+    assert live("-o", output, "--exit-code=false").exit_code == 0
+
+
+def test_the_istiod_may_be_the_other_side_or_both(proxied: Proxied) -> None:
+    kube = proxied(replacing_image(istio(), "wrong:1"))
+
+    swapped = live("-o", "text", sides=("1-30", "istiod/1-30"))
+    kube.answering = istio()
+    both = live(sides=("istiod/1-30", "istiod/1-30"))
+
+    assert "image: proxy:1.30.1 -> wrong:1" in swapped.stdout
+    assert (both.exit_code, both.stdout.startswith("no difference in 2 workloads")) == (0, True)
+
+
+def test_a_pod_that_istiod_refuses_has_its_message(proxied: Proxied) -> None:
+    proxied(lambda _, review: refusing(review, "no templates\tfor you"))
+
+    result = live("-o", "text")
+
+    assert "  decision\n    refused: istiod: no templates for you -> injected" in result.stdout
+
+
+def test_the_messages_of_two_refusals_are_compared(proxied: Proxied) -> None:
+    failing = saying('fail "stop"')
+    proxied(lambda _, review: refusing(review, "stop"), *objects(config=failing))
+
+    result = live()
+
+    assert result.exit_code == 0
+    first, _ = result.stderr.splitlines()
+    assert first.startswith("warning: Deployment shop/lone: refused by both: istiod/1-30: istiod: stop; 1-30: ")
+    assert first.endswith("stop")
+
+
+ANSWERS: dict[str, tuple[Callable[[Review], bytes], str]] = {
+    "another uid": (lambda review: answer(review, uid="other"), "the uid differs"),
+    "no uid": (lambda review: answer(review, uid=None), "the uid differs"),
+    "not JSON": (lambda _: b"<html>", "not JSON"),
+    "not a review": (lambda _: b'{"kind": "Status"}', "not an AdmissionReview"),
+    "a list": (lambda _: b"[]", "not an AdmissionReview"),
+    "no response": (lambda _: b'{"kind": "AdmissionReview"}', "not an AdmissionReview"),
+    "allowed is a text": (lambda review: answer(review, allowed="yes"), "not an AdmissionReview"),
+    "not base64": (lambda review: answer(review, patch="%%%"), "not JSON in base64"),
+    "a number": (lambda review: answer(review, patch=1), "not JSON in base64"),
+    "not JSON in base64": (lambda review: answer(review, patch="QUFB"), "not JSON in base64"),
+    "another patch type": (lambda review: patching(review, [], patchType="Merge"), "not a JSON patch"),
+    "no list": (lambda review: patching(review, {}), "something else than the operations"),
+    "no operations": (lambda review: patching(review, [1]), "something else than the operations"),
+    "copies": (
+        lambda review: patching(review, [{"op": "copy", "from": "", "path": "/a"}]),
+        "something else than the operations add, remove, replace, test",
+    ),
+    "no path": (lambda review: patching(review, [{"op": "add", "value": 1}]), "does not apply"),
+    "no place": (lambda review: patching(review, [{"op": "remove", "path": "/spec/none"}]), "does not apply"),
+    "bad pointer": (lambda review: patching(review, [{"op": "add", "path": "x", "value": 1}]), "does not apply"),
+    "below a text": (
+        lambda review: patching(review, [{"op": "add", "path": "/kind/a", "value": 1}]),
+        "does not apply",
+    ),
+    "no pod": (lambda review: patching(review, [{"op": "replace", "path": "", "value": []}]), "does not make a pod"),
+    "no value of its type": (
+        lambda review: patching(review, [{"op": "add", "path": "/spec/containers", "value": "x"}]),
+        "does not make a pod",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_an_answer_that_is_not_one_is_a_difference_with_its_reason(proxied: Proxied, name: str) -> None:
+    make, says = ANSWERS[name]
+    right = istio()
+    proxied(lambda path, review: make(review) if "lone" in str(review) else right(path, review))
+
+    result = live("-o", "text")
+
+    assert (result.exit_code, result.stderr) == (1, "")
+    assert "Deployment shop/lone\n  decision\n    unanswered: no answer: " in result.stdout
+    assert says in result.stdout
+    assert "1 of 2 workloads differs" in result.stdout
+
+
+def test_a_pod_that_istiod_leaves_alone_is_a_difference(proxied: Proxied) -> None:
+    proxied(lambda _, review: answer(review))
+
+    assert "skipped: istiod leaves the pod as it is -> injected" in live("-o", "text").stdout
+
+
+def test_an_answer_with_too_many_bytes_is_not_read(proxied: Proxied, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reviews, "MAX_ANSWER", 100)
+    proxied(istio())
+
+    assert "its answer has more than 100 bytes" in live("-o", "text").stdout
+
+
+FAULTS = {
+    ("forbidden", 403, ': services "https:istiod-1-30:443" is forbidden: User "a" cannot create resource'): (
+        "grant the account the verb `create` on the resource `services/proxy`, name `https:istiod-1-30:443`, "
+        "in namespace istio-system"
+    ),
+    ("missing", 404, ': services "istiod-1-30" not found'): "check the webhook's Service, or give --istiod-url",
+    ("server", 503, ': no endpoints available for service "istiod-1-30"'): "check that istiod is running",
+    ("server", 503, ': no service port 443 found for service "istiod-1-30"'): "check that istiod is running",
+    ("server", 503, ": error trying to reach service: dial tcp 10.0.0.1:443: connect: connection refused"): (
+        "check that istiod is running"
+    ),
+    ("server", 503, ": error trying to reach service: tls: first record does not look like a TLS handshake"): (
+        "check that istiod is running"
+    ),
+    ("refused", 400, ": address not allowed"): "check that istiod is running",
+    ("unauthorized", 401, ""): "log in again",
+}
+
+
+def raising(reason: str, status: int, said: str) -> Answering:
+    def answers(_path: str, _review: Review) -> bytes:
+        what = f"the API server fails (HTTP {status}){said}"
+        raise ClusterError(what, where="https://api/path", hint="x", reason=reason, status=status)
+
+    return answers
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_that_stops_all_reviews_is_one_error(proxied: Proxied, fault: tuple[str, int, str]) -> None:
+    proxied(raising(*fault))
+
+    result = live()
+
+    assert_fails(result, 1, FAULTS[fault])
+    assert fault[2] in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        (("idle", 0, ""), "no answer within 10 s"),
+        (("missing", 404, ""), "it answers with HTTP status 404"),
+        (("refused", 415, ""), "it answers with HTTP status 415"),
+        (("server", 500, ""), "it answers with HTTP status 500"),
+        (("server", 503, ": error trying to reach service: EOF"), "it closes the connection without an answer"),
+    ],
+)
+def test_a_fault_of_one_review_is_a_difference(proxied: Proxied, fault: tuple[str, int, str], says: str) -> None:
+    proxied(raising(*fault))
+
+    result = live("-o", "text")
+
+    assert result.exit_code == 1
+    assert f"unanswered: no answer: {says} -> injected" in result.stdout
+
+
+def test_no_more_workloads_are_asked_about_if_the_first_ones_have_no_answer(proxied: Proxied) -> None:
+    many = [deployment(f"web-{number}", "shop") for number in range(40)]
+    kube = proxied(raising("idle", 0, ""), *objects(), *many)
+
+    assert_fails(live(), 1, "it gives no answer to the first 16 pods: no answer: no answer within 10 s; check its log")
+    assert len(kube.posted) == 16
+
+
+def test_few_reviews_are_sent_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    at_once = most = 0
+
+    class Counting(ProxyingKube):
+        async def post_to_proxy(self, path: str, body: Mapping[str, Any], **limits: Any) -> bytes:
+            nonlocal at_once, most
+            at_once += 1
+            most = max(most, at_once)
+            await asyncio.sleep(0)
+            at_once -= 1
+            return await super().post_to_proxy(path, body, **limits)
+
+    many = [deployment(f"web-{number}", "shop") for number in range(40)]
+    kube = Counting(*objects(), *many, answering=istio())
+    reached(monkeypatch, kube)
+
+    assert live().exit_code == 0
+    assert (len(kube.posted), most) == (42, 4)
+
+
+def test_the_total_time_has_a_limit(proxied: Proxied, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("injector.fleet.istiod.TOTAL_TIMEOUT", -1.0)
+    proxied(istio())
+
+    assert_fails(live(), 1, "only 0 of 2 workloads were compared within -1 s; compare one namespace at a time")
+
+
+def test_values_that_istiod_makes_at_random_are_not_compared(proxied: Proxied) -> None:
+    count = iter(range(100))
+    right = istio()
+
+    def random(path: str, review: Review) -> bytes:
+        return replacing_image(right, f"random:{next(count)}")(path, review)
+
+    proxied(random)
+
+    result = live()
+
+    assert result.exit_code == 0
+    assert result.stdout.startswith("no difference in 2 workloads")
+    assert "note: containers[istio-proxy].image differs among istiod's own answers, so it is not compared: 2" in (
+        result.stderr
+    )
+
+
+def test_a_documented_difference_is_named(proxied: Proxied) -> None:
+    config = CONFIG.replace("{{ .Values.global.tag }}", "{{ .ObjectMeta.Labels.a }}")
+    hostile = deployment("lone", "shop")
+    hostile["spec"]["template"]["metadata"]["labels"] = {"a": "x\n  - name: other\n    image: other"}
+    right = objects(config=config)
+    proxied(istio(config), *right[:-2], hostile)
+
+    result = live("-o", "text")
+    (workload,) = json.loads(live("-o", "json").stdout)["workloads"]
+
+    reason = "the guard refuses a value of the pod that breaks out of the template, which Istio does not check"
+    assert f"Deployment shop/lone\n  documented: {reason}\n  decision\n    injected -> refused: " in result.stdout
+    assert result.stdout.endswith(", 1 as docs/compatibility.md says\n")
+    assert workload["known"] == reason
+
+
+def test_values_of_the_users_variables_are_hidden(proxied: Proxied) -> None:
+    secret = deployment("lone", "shop")
+    containers = [make_container(env=[{"name": "TOKEN", "value": PRIVATE}])]
+    secret["spec"]["template"]["spec"]["containers"] = containers
+    wrong = [{"op": "replace", "path": "/spec/containers/0/env/0/value", "value": f"{PRIVATE}2"}]
+    proxied(lambda _, review: patching(review, wrong), *objects()[:-2], secret)
+
+    for output in ("text", "json", "unified", "sarif"):
+        assert PRIVATE not in live("-o", output).output
+
+
+# Where istiod is.
+
+
+def moved(name: str = "prod") -> dict[str, Any]:
+    """The webhook of a tag that leads to this injector."""
+    return tag_webhook(name, "1-30", WebhookOptions())
+
+
+def of_tag(name: str = "prod") -> dict[str, Any]:
+    """The webhook of a tag that leads to the istiod, as istioctl writes it."""
+    configuration = moved(name)
+    for each in configuration["webhooks"]:
+        each["clientConfig"] = {"service": {"name": "of-tag", "namespace": "istio-system", "path": "/inject"}}
+    return configuration
+
+
+@pytest.mark.parametrize(
+    ("webhooks", "name", "path"),
+    [
+        ((webhook(),), "1-30", "istio-system/services/https:istiod-1-30:443/proxy/inject"),
+        ((webhook(), of_tag()), "prod", "istio-system/services/https:of-tag:443/proxy/inject"),
+        ((webhook(), moved()), "prod", "istio-system/services/https:istiod-1-30:443/proxy/inject"),
+        (
+            (webhook(endpoint=Endpoint("istiod", "mesh", 8443)),),
+            "1-30",
+            "mesh/services/https:istiod:8443/proxy/inject",
+        ),
+        (
+            (webhook(path="/inject/cluster/east/net/n1"),),
+            "1-30",
+            "istio-system/services/https:istiod-1-30:443/proxy/inject/cluster/east/net/n1",
+        ),
+    ],
+)
+def test_the_address_is_that_of_the_webhook_of_the_name(
+    proxied: Proxied, webhooks: tuple[dict[str, Any], ...], name: str, path: str
+) -> None:
+    kube = proxied(istio(), *objects(*webhooks))
+
+    result = live(sides=(f"istiod/{name}", "1-30"))
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert {posted for posted, _ in kube.posted} == {f"/api/v1/namespaces/{path}"}
+
+
+@pytest.mark.parametrize("name", ["default"])
+def test_the_revision_default_has_the_service_istiod(proxied: Proxied, name: str) -> None:
+    own = objects(webhook(name, Endpoint("istiod", "istio-system")), name=name)
+    kube = proxied(injecting(build(make_raw(name, values=VALUES.replace("1.24.6", "1.30.1")))), *own)
+
+    result = live(sides=(f"istiod/{name}", name))
+
+    assert result.exit_code == 0, result.output
+    assert kube.posted[0][0].endswith("/services/https:istiod:443/proxy/inject")
+
+
+def test_of_several_webhooks_the_one_that_is_called_for_the_pod_counts(proxied: Proxied) -> None:
+    configuration = webhook()
+    for number, each in enumerate(configuration["webhooks"]):
+        each["clientConfig"]["service"]["port"] = 1000 + number
+    asking = deployment("asking", "plain")
+    asking["spec"]["template"]["metadata"]["labels"] = {"istio.io/rev": "1-30"}
+    plain = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "plain"}}
+    kube = proxied(istio(), *objects(configuration), plain, asking)
+
+    assert live().exit_code == 0
+    ports = {review["request"]["namespace"]: path.split(":")[2].split("/")[0] for path, review in kube.posted}
+    assert len(set(ports.values())) == 2
+
+
+def test_the_variables_of_the_path_are_those_of_both_sides(proxied: Proxied) -> None:
+    config = f"{CONFIG}        env:\n        - {{name: ISTIO_META_CLUSTER_ID, value: own}}\n"
+    proxied(istio(config), *objects(webhook(path="/inject/cluster/east"), config=config))
+
+    assert live().exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("webhooks", "name", "says"),
+    [
+        ((webhook(),), "1-31", 'no webhook of the cluster has the revision or tag "1-31" (did you mean 1-30?)'),
+        ((webhook(endpoint=Endpoint(), path="/inject/1-30"),), "1-30", "it calls this injector, by path /inject/1-30"),
+        ((webhook(),), "A", "istiod/NAME: 'A' cannot name a revision"),
+        ((webhook(),), "", "istiod/NAME: '' cannot name a revision"),
+    ],
+)
+def test_a_name_without_an_istiod_is_an_error(
+    proxied: Proxied, webhooks: tuple[dict[str, Any], ...], name: str, says: str
+) -> None:
+    proxied(istio(), *objects(*webhooks))
+
+    assert_fails(live(sides=(f"istiod/{name}", "1-30")), 64, says)
+
+
+# Directly, at a URL.
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """The file of a pod, and a folder with the revision."""
+    revision = tmp_path / "revisions" / "1-30"
+    revision.mkdir(parents=True)
+    (revision / "config").write_text(CONFIG)
+    (revision / "values").write_text(VALUES.replace("1.24.6", "1.30.1"))
+    (tmp_path / "m.yaml").write_text(yaml.safe_dump_all([make_pod("a", namespace="shop")]))
+    return tmp_path
+
+
+def in_files(files: Path, url: str, *arguments: str) -> Result:
+    own = ("--revisions-dir", str(files / "revisions"), "-f", str(files / "m.yaml"), "--istiod-url", url)
+    return invoke("diff", "istiod/mine", "1-30", *own, *arguments)
+
+
+@pytest.mark.parametrize(("below", "path"), [("", "/inject"), ("/", "/inject"), ("/inject/net/n1", "/inject/net/n1")])
+def test_files_need_no_cluster_with_a_url(files: Path, below: str, path: str) -> None:
+    with serving(istio()) as (url, received):
+        result = in_files(files, url + below)
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert [posted for posted, _ in received] == [path]
+    assert f"no difference in 1 workload between istiod/mine ({url}{path}) and 1-30" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"", "it closes the connection without an answer"),
+        (b"HTTP 302", "HTTP status 302"),
+        (b"HTTP 503", "status 503"),
+    ],
+)
+def test_a_url_that_does_not_answer_the_review_is_a_difference(files: Path, body: bytes, says: str) -> None:
+    with serving(lambda _path, _review: body) as (url, _):
+        result = in_files(files, url)
+
+    assert result.exit_code == 1
+    assert says in result.stdout
+
+
+def test_a_slow_answer_has_a_deadline(files: Path) -> None:
+    with serving(Slow(istio(), 3)) as (url, _):
+        result = in_files(files, url, "--istiod-timeout", "0.2")
+
+    assert "unanswered: no answer: no answer within 0.2 s -> injected" in result.stdout
+
+
+def test_a_url_where_nothing_listens_is_an_error(files: Path) -> None:
+    with serving(istio()) as (url, _):
+        pass
+
+    assert_fails(in_files(files, url), 1, "it cannot be reached: Connect")
+
+
+def test_the_certificate_of_a_url_is_checked(files: Path) -> None:
+    signer, other = authority(), authority()
+    issued = issue(Order(names=("127.0.0.1",)), signer).write(files)
+    (files / "ca.crt").write_bytes(signer.chain_pem)
+    (files / "other.crt").write_bytes(other.chain_pem)
+    (files / "none.crt").write_text("nothing")
+    with serving(istio(), issued) as (url, _):
+        right = in_files(files, url, "--istiod-ca", str(files / "ca.crt"))
+        wrong = [in_files(files, url, "--istiod-ca", str(files / name)) for name in ("other.crt", "none.crt", "x.crt")]
+        unknown = in_files(files, url)
+
+    assert (right.exit_code, right.stderr) == (0, "")
+    assert_fails(wrong[0], 1, "TLS failed: ")
+    assert_fails(wrong[1], 64, "no PEM certificate can be read")
+    assert_fails(wrong[2], 65, "x.crt: cannot be read: No such file or directory")
+    assert_fails(unknown, 1, "give the CA of its certificate by --istiod-ca FILE")
+
+
+def test_a_webhook_with_a_url_is_called_there_with_its_bundle(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    signer = authority()
+    issued = issue(Order(names=("127.0.0.1",)), signer).write(files)
+    bundle = base64.b64encode(signer.chain_pem).decode()
+    with serving(istio(), issued) as (url, received):
+        configuration = webhook(endpoint=Endpoint(url=url))
+        for each in configuration["webhooks"]:
+            each["clientConfig"] = {"url": f"{url}/inject/cluster/east/net/n1", "caBundle": bundle}
+        reached(monkeypatch, FakeKube(*objects(configuration)))
+        result = live()
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert {path for path, _ in received} == {"/inject/cluster/east/net/n1"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("1-24", "1-30", "--istiod-url", "https://a/inject"), "--istiod-url has no effect without istiod/NAME"),
+        (("1-24", "1-30", "--istiod-timeout", "3"), "--istiod-timeout has no effect without istiod/NAME"),
+        (("istiod/a", "b", "--istiod-ca", "x"), "--istiod-ca has no effect without --istiod-url"),
+        (("istiod/a", "b", "--istiod-url", "a:15017"), "--istiod-url: not the URL of a webhook"),
+        (("istiod/a", "b", "--istiod-url", "https://u:p@a/inject"), "--istiod-url: not the URL of a webhook"),
+        (("istiod/a", "b", "--istiod-url", "https://a:x/inject"), "--istiod-url: not the URL of a webhook"),
+        (("istiod/a", "b", "--istiod-url", "https://[/inject"), "--istiod-url: not the URL of a webhook"),
+        (("istiod/a", "b", "--confirm", "3"), "--confirm has no effect with istiod/NAME"),
+        (
+            ("istiod/a", "istiod/b", "--istiod-url", "https://a/inject"),
+            "--istiod-url is the address of one istiod, and both sides are istiods",
+        ),
+    ],
+)
+def test_flags_without_effect_are_refused(arguments: tuple[str, ...], says: str) -> None:
+    assert_fails(invoke("diff", *arguments, "--live"), 64, says)
