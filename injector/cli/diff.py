@@ -241,7 +241,8 @@ class _Sides:
     def compare_in_files(self, kubeconfig: Kubeconfig) -> _Compared:
         reader = read_files(self.files)
         workloads = read_workloads(self.files, reader)
-        with select_file_revisions(reader, self.sources, kubeconfig) as revisions:
+        uses_cluster = self.has_istiod and self.istiod.url is None
+        with select_file_revisions(reader, self.sources, kubeconfig, uses_cluster=uses_cluster) as revisions:
             view = reader.run(lambda reader: read_routes(reader, None, revisions))
             view = build_routed(reader, view, self._raws(revisions), self.sources.overrides)
         if self.has_istiod:

@@ -327,9 +327,9 @@ def check_cluster(kubeconfig: Kubeconfig) -> None:
 
 @contextmanager
 def select_revisions(
-    sources: RevisionSources, kubeconfig: Kubeconfig, read: ReadRevisions | None = None
+    sources: RevisionSources, kubeconfig: Kubeconfig, read: ReadRevisions | None = None, *, uses_cluster: bool = False
 ) -> Iterator[RevisionList]:
-    """Choose the revisions of a command that does not read anything else from the cluster.
+    """Choose the revisions of a command that does not read anything else from the cluster, unless it ``uses_cluster``.
 
     They are those of the directory, or else of the cluster of the kubeconfig. With ``read``, they are those that it finds in the cluster.
 
@@ -337,7 +337,8 @@ def select_revisions(
         NotConfiguredError: neither a directory nor a cluster is configured.
     """
     if read is None and sources.revisions_dir is not None:
-        refuse_unused(f"with {directory_source()}", *CLUSTER_PARAMETERS, hint="leave one of the two out")
+        unused = () if uses_cluster else CLUSTER_PARAMETERS
+        refuse_unused(f"with {directory_source()}", *unused, hint="leave one of the two out")
         revisions = directory_revisions(sources.revisions_dir)
         yield replace(revisions, build=lambda raw: build(overridden(raw, sources.overrides)))
         return
@@ -352,7 +353,7 @@ def select_revisions(
 
 @contextmanager
 def select_file_revisions(
-    session: ReaderSession, sources: RevisionSources, kubeconfig: Kubeconfig
+    session: ReaderSession, sources: RevisionSources, kubeconfig: Kubeconfig, *, uses_cluster: bool = False
 ) -> Iterator[RevisionList]:
     """Select the revisions for workloads of files: those of the directory, or of Istio's ConfigMaps in the files, or of the cluster.
 
@@ -367,7 +368,7 @@ def select_file_revisions(
     if revisions is not None:
         yield revisions
         return
-    with select_revisions(sources, kubeconfig) as selected:
+    with select_revisions(sources, kubeconfig, uses_cluster=uses_cluster) as selected:
         yield selected
 
 
