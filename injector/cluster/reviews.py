@@ -110,7 +110,11 @@ class ReviewClient:
             case "server" if not _is_of_proxy(what):
                 return NoAnswerError(f"it answers with HTTP status {error.status}", where=where)
             case "server" | "refused":
-                return _systemic(what, where, "check that istiod is running and serves this port, or give --istiod-url")
+                return _systemic(
+                    what,
+                    where,
+                    "check that istiod is running; the proxy reaches only pods: for an istiod elsewhere, give --istiod-url",
+                )
             case _:
                 return error
 

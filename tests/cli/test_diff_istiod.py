@@ -40,11 +40,11 @@ PRIVATE = "hunter2-hunter2"
 def webhook(name: str = "1-30", endpoint: Endpoint = ISTIOD, path: str = "/inject", **client: Any) -> dict[str, Any]:
     """The webhook of a revision, which calls an istiod; keywords are fields of its `clientConfig`."""
     configuration = revision_webhook(name, WebhookOptions(endpoint))
-    for each in configuration["webhooks"]:
-        service = each["clientConfig"].get("service")
+    for entry in configuration["webhooks"]:
+        service = entry["clientConfig"].get("service")
         if service is not None:
             service["path"] = path
-        each["clientConfig"] = {**each["clientConfig"], **client}
+        entry["clientConfig"] = {**entry["clientConfig"], **client}
     return configuration
 
 
@@ -377,8 +377,8 @@ def moved(name: str = "prod") -> dict[str, Any]:
 def of_tag(name: str = "prod") -> dict[str, Any]:
     """The webhook of a tag that leads to the istiod, as istioctl writes it."""
     configuration = moved(name)
-    for each in configuration["webhooks"]:
-        each["clientConfig"] = {"service": {"name": "of-tag", "namespace": "istio-system", "path": "/inject"}}
+    for entry in configuration["webhooks"]:
+        entry["clientConfig"] = {"service": {"name": "of-tag", "namespace": "istio-system", "path": "/inject"}}
     return configuration
 
 
@@ -424,8 +424,8 @@ def test_the_revision_default_has_the_service_istiod(proxied: Proxied, name: str
 
 def test_of_several_webhooks_the_one_that_is_called_for_the_pod_counts(proxied: Proxied) -> None:
     configuration = webhook()
-    for number, each in enumerate(configuration["webhooks"]):
-        each["clientConfig"]["service"]["port"] = 1000 + number
+    for number, entry in enumerate(configuration["webhooks"]):
+        entry["clientConfig"]["service"]["port"] = 1000 + number
     asking = deployment("asking", "plain")
     asking["spec"]["template"]["metadata"]["labels"] = {"istio.io/rev": "1-30"}
     plain = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "plain"}}
@@ -543,8 +543,8 @@ def test_a_webhook_with_a_url_is_called_there_with_its_bundle(files: Path, monke
     bundle = base64.b64encode(signer.chain_pem).decode()
     with serving(istio(), issued) as (url, received):
         configuration = webhook(endpoint=Endpoint(url=url))
-        for each in configuration["webhooks"]:
-            each["clientConfig"] = {"url": f"{url}/inject/cluster/east/net/n1", "caBundle": bundle}
+        for entry in configuration["webhooks"]:
+            entry["clientConfig"] = {"url": f"{url}/inject/cluster/east/net/n1", "caBundle": bundle}
         reached(monkeypatch, FakeKube(*objects(configuration)))
         result = live()
 
