@@ -51,18 +51,22 @@ _FAULTS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class WorkloadFacts:
-    """A workload as far as its object tells, its version, and the labels of its pod template."""
+    """A workload as far as its object tells, its version, and the labels of its pod template.
+
+    ``ordered`` is the hash of the newest template of a StatefulSet that waits for each of its pods; empty for any other workload.
+    """
 
     observed: ObservedWorkload
     version: str
     pod_labels: Mapping[str, str]
+    ordered: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class PodFacts:
     """The facts about a pod: its workload, the revision of its sidecar, its container restarts, a container that does not start, its UID.
 
-    ``trouble`` says why it is not scheduled.
+    ``trouble`` says why it is not scheduled. A pod of a StatefulSet that is not ready has a ``name``, and the hash of its ``template``.
     """
 
     key: Key
@@ -71,6 +75,8 @@ class PodFacts:
     fault: str
     trouble: str = ""
     uid: str = ""
+    name: str = ""
+    template: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +108,10 @@ def workload_facts(item: Mapping[str, Any], kind: str) -> WorkloadFacts:
         # The API server refuses its new pods, for example by a quota.
         trouble=_condition_message(status, "ReplicaFailure", "True"),
     )
-    return WorkloadFacts(view, str(meta.get("resourceVersion", "")), mapping_at(spec, "template", "metadata", "labels"))
+    labels, ordered = mapping_at(spec, "template", "metadata", "labels"), ""
+    if kind == "StatefulSet" and spec.get("podManagementPolicy") != "Parallel":
+        ordered = str(status.get("updateRevision") or "")
+    return WorkloadFacts(view, str(meta.get("resourceVersion", "")), labels, ordered)
 
 
 def _is_complete(
@@ -157,7 +166,11 @@ def pod_facts(pod: Mapping[str, Any]) -> PodFacts | None:
     restarts = max((int(container.get("restartCount") or 0) for container in statuses), default=0)
     key = Key(*workload_key(pod, str(meta.get("namespace", ""))))
     trouble = _condition_message(status, "PodScheduled", "False")
-    return PodFacts(key, revision[:_MAX_TEXT], restarts, fault, trouble, str(meta.get("uid", "")))
+    name = template = ""
+    if key.kind == "StatefulSet" and _condition_message(status, "Ready", "False"):
+        name = str(meta.get("name", ""))
+        template = str((meta.get("labels") or {}).get("controller-revision-hash", ""))
+    return PodFacts(key, revision[:_MAX_TEXT], restarts, fault, trouble, str(meta.get("uid", "")), name, template)
 
 
 def budget_facts(item: Mapping[str, Any]) -> BudgetFacts | None:
@@ -215,7 +228,8 @@ class Observer:
             )
             action, wave = (STAYS, -1) if entry is None or entry.wave is None else (entry.action, entry.wave)
             view = replace(known.observed, action=action, wave=wave, budgets=names)
-            views.append(self._with_pods(view, pods_of.get(key, ()), plan.outdated, now))
+            own = pods_of.get(key, ())
+            views.append(_with_broken(self._with_pods(view, own, plan.outdated, now), known, own))
         exhausted = frozenset(budget.name for own in budgets_of.values() for budget in own if budget.is_exhausted)
         return views, exhausted
 
@@ -242,6 +256,19 @@ class Observer:
         if restarts > self.max_restarts:
             return f"a new pod restarted {restarts} times"
         return ""
+
+
+def _with_broken(view: ObservedWorkload, known: WorkloadFacts, pods: Sequence[PodFacts]) -> ObservedWorkload:
+    """Return a workload with its pods that are not ready and that its controller does not replace by itself.
+
+    Follows ``updateStatefulSet`` in pkg/controller/statefulset/stateful_set_control.go: with OrderedReady, it waits for a pod that is not
+    ready before it replaces that by one of another template.
+    """
+    if not known.ordered:
+        return view
+    broken = tuple(sorted(pod.name for pod in pods if pod.name))
+    stuck = tuple(sorted(pod.name for pod in pods if pod.name and pod.template != known.ordered))
+    return replace(view, broken=broken, stuck=stuck) if broken else view
 
 
 @dataclass

@@ -126,6 +126,8 @@ class ObservedWorkload:
         unavailable: the pods that it should have, and that are not available.
         fault: why its new pods do not work; empty if they do.
         trouble: why its pods are not available, for people; empty if it is not known.
+        broken: its pods that are not ready, if it is a StatefulSet whose controller waits for each pod.
+        stuck: those of them that have another template than the newest one, so that their controller does not replace them.
         quiet: the seconds since this runner saw a change of the workload or its pods.
         incomplete: the seconds since this runner saw all its pods available.
     """
@@ -143,6 +145,8 @@ class ObservedWorkload:
     fault: str = ""
     trouble: str = ""
     budgets: frozenset[str] = frozenset()
+    broken: tuple[str, ...] = ()
+    stuck: tuple[str, ...] = ()
     quiet: float = 0.0
     incomplete: float = 0.0
 
@@ -493,7 +497,7 @@ def _fail_on_broken_pods(inputs: StepInput) -> Transition | None:
 
 def _broken_pods(inputs: StepInput) -> list[str]:
     return [
-        f"{view.key}: {view.fault}"
+        f"{view.key}: {view.fault}{_delete_command(inputs, view)}"
         for view in inputs.wave
         if view.fault and view.new and not _may_be_replaced(inputs, view)
     ]
@@ -560,6 +564,11 @@ def _plan_restarts(inputs: StepInput, overdue: Sequence[ObservedWorkload], follo
     restarting = {**under_way, **{view.name: PlannedRestart(state.token_of(view.name), now) for view in selected}}
     if not restarting and not overdue:
         return Transition(state.at(following, now, restarting={}))
+    if state.back and not reason:
+        waits = (
+            f"waiting for {view.key}{command}" for view in views.values() if (command := _delete_command(inputs, view))
+        )
+        reason = next(waits, "")
     progressed = state.progressed if restarting.keys() == state.restarting.keys() else now
     next_state = replace(state, restarting=restarting, progressed=progressed, cause="", reason=reason)
     working = [
@@ -603,7 +612,8 @@ def _restart_faults(
             faults[name] = f"{name}: its new pods do not have revision {upgrade.source if back else upgrade.target}"
         elif inputs.now - restart.since > upgrade.timeout:
             remaining = f"pods left: {view.new if back else view.old}, not available: {view.unavailable}"
-            faults[name] = f"{name}: not complete after {int(upgrade.timeout)} s: {remaining}{_because(view)}"
+            text = f"{name}: not complete after {int(upgrade.timeout)} s: {remaining}{_because(view)}"
+            faults[name] = f"{text}{_delete_command(inputs, view)}"
     return faults
 
 
@@ -689,6 +699,16 @@ class _Room:
             return ""
         view = max(own, key=lambda view: (view.unavailable, view.key))
         return f": {view.key} has {view.unavailable}{_because(view)}"
+
+
+def _delete_command(inputs: StepInput, view: ObservedWorkload) -> str:
+    """Return the command that replaces broken pods of a StatefulSet; empty if its controller does it."""
+    names = view.stuck if inputs.state.back else view.broken
+    if not names:
+        return ""
+    command = f"`kubectl delete pod {' '.join(names)} -n {view.key.namespace}`"
+    when = "" if inputs.state.back else "once the cause is repaired, or after a rollback, "
+    return f"; {when}run {command}, since a StatefulSet does not replace a pod that is not ready"
 
 
 def _because(view: ObservedWorkload) -> str:

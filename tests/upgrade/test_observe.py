@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from injector.upgrade.observe import MARK, BudgetFacts, Observer, PodFacts, budget_facts, pod_facts, workload_facts
@@ -142,3 +143,35 @@ def test_the_cause_of_unavailable_pods_is_that_of_the_conditions() -> None:
         facts = workload_facts(deployment(**status), "Deployment")
         (view,), _ = Observer(NEW, 3).observe(PLAN, [facts], pods, [], (), 0.0)
         assert view.trouble == trouble
+
+
+def test_pods_that_a_stateful_set_does_not_replace_are_named() -> None:
+    plan = make_plan(upgrade(), PROD, fleet([workload("db")], PROD))
+    key = Key("shop", "StatefulSet", "db")
+    (entry,) = plan.entries
+    created = replace(entry.workload.created, kind="StatefulSet")
+    plan = replace(plan, entries=(replace(entry, workload=replace(entry.workload, created=created)),))
+
+    def db(number: int, template: str, ready: str, kind: str = "StatefulSet") -> dict[str, Any]:
+        status = {"conditions": [{"type": "Ready", "status": ready, "reason": "ContainersNotReady"}]}
+        owner = {"apiVersion": "apps/v1", "kind": kind, "name": "db", "uid": "u", "controller": True}
+        labels = {"controller-revision-hash": template}
+        meta = {"name": f"db-{number}", "namespace": "shop", "labels": labels, "ownerReferences": [owner]}
+        made = pod(status=status)
+        return {**made, "metadata": {**made["metadata"], **meta}}
+
+    pods = [db(0, "new", "True"), db(1, "old", "False"), db(2, "new", "False"), db(3, "old", "False")]
+    facts = [each for each in map(pod_facts, pods) if each is not None]
+    for policy, broken, stuck in (
+        (None, ("db-1", "db-2", "db-3"), ("db-1", "db-3")),
+        ("OrderedReady", ("db-1", "db-2", "db-3"), ("db-1", "db-3")),
+        ("Parallel", (), ()),
+    ):
+        item = {
+            "metadata": {"name": "db", "namespace": "shop"},
+            "spec": {"replicas": 4, "podManagementPolicy": policy},
+            "status": {"updateRevision": "new"},
+        }
+        known = workload_facts(item, "StatefulSet")
+        (view,), _ = Observer(NEW, 3).observe(plan, [known], facts, [], (), 0.0)
+        assert (view.key, view.broken, view.stuck) == (key, broken, stuck)

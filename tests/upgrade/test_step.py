@@ -791,3 +791,28 @@ def test_a_rollback_waits_for_no_approval() -> None:
     back = apply_command(waiting, "rollback", APPROVED, NOW)
 
     assert step(APPROVED, back, observed(tag=PROD)).state.step == RESTARTING
+
+
+def test_a_broken_pod_of_a_stateful_set_is_named_with_the_command_that_replaces_it() -> None:
+    fault = "a new pod does not start: CrashLoopBackOff"
+    broken = seen("db", new=1, old=1, complete=False, fault=fault, mark=MARK, broken=("db-1",))
+    paused = step(ONE, restarting("db"), observed(broken)).state
+    assert paused.reason == (
+        f"Deployment shop/db: {fault}; once the cause is repaired, or after a rollback, run `kubectl delete pod db-1 -n shop`, "
+        "since a StatefulSet does not replace a pod that is not ready"
+    )
+
+    back = step(ONE, going_back("db"), observed(replace(broken, unavailable=1), tag=PROD)).state
+    view = replace(broken, mark=mark_of(ONE, back), unavailable=2, broken=("db-1", "db-2"), stuck=("db-1", "db-2"))
+    waits = step(ONE, back, observed(view, tag=PROD, now=NOW + 4)).state
+    assert (
+        waits.phase,
+        "waiting for Deployment shop/db; run `kubectl delete pod db-1 db-2 -n shop`" in waits.reason,
+    ) == (
+        ROLLING_BACK,
+        True,
+    )
+    late = step(ONE, waits, observed(view, tag=PROD, now=NOW + 900)).state
+    assert (late.phase, "run `kubectl delete pod db-1 db-2 -n shop`" in late.reason) == (PAUSED, True)
+    starting = replace(view, stuck=())
+    assert "kubectl" not in step(ONE, back, observed(starting, tag=PROD, now=NOW + 4)).state.reason
