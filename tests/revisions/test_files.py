@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import socket
 import stat
 import threading
 from collections.abc import Callable, Sequence
@@ -27,6 +28,8 @@ from tests.revisions.fakes import write_revision
         ("/dev/null", "is not a regular file; write a file, or a link to one"),
         ("large", "is larger than 16 MiB; check what wrote it"),
         ("folder", "cannot be read: Is a directory; make it a readable file"),
+        ("socket", "cannot be read: No such device or address; make it a readable file"),
+        ("loop", "cannot be read: Too many levels of symbolic links; make it a readable file"),
     ],
 )
 @pytest.mark.parametrize("linked", [False, True])
@@ -40,6 +43,11 @@ def test_only_a_regular_file_of_a_limited_size_is_read(tmp_path: Path, kind: str
                 file.truncate(2**24 + 1)
         case "folder":
             path.mkdir()
+        case "socket":
+            with socket.socket(socket.AF_UNIX) as bound:
+                bound.bind(str(path))
+        case "loop":
+            path.symlink_to(path)
         case _:
             path.symlink_to(kind)
     if linked:
