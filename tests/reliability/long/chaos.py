@@ -27,7 +27,7 @@ from tests.reliability.storm import broken_config, swapped_config
 from tests.reliability.tenants import hostile_revision, long_lists
 from tests.webhook.certificates import write_certificate
 
-LIMIT = 1800.0
+LIMIT = 3600.0
 TESTS: dict[str, Callable[[Stage], Awaitable[Sequence[Row]]]] = {
     "restart": rolling_restart,
     "sigterm": terminated,
