@@ -217,6 +217,25 @@ def test_conflicts_of_a_tag_are_warnings(cluster: FakeApi, directory: Path) -> N
     )
 
 
+def test_an_object_that_helm_writes_again_is_named_with_what_to_change(cluster: FakeApi) -> None:
+    release = {"meta.helm.sh/release-name": "istiod-1-24", "meta.helm.sh/release-namespace": "istio-system"}
+    of_revision, of_tag = revision_webhook("1-24", WebhookOptions()), tag_webhook("prod", "1-24", WebhookOptions())
+    for item in of_revision, of_tag:
+        item["metadata"]["annotations"] = release
+    cluster.put(WEBHOOKS, of_revision, of_tag)
+
+    result = apply("-r", "1-24"), apply("--tag", "prod")
+
+    again = "belongs to Helm release istio-system/istiod-1-24, which writes it again when it is upgraded"
+    assert [(each.exit_code, each.stderr) for each in result] == [
+        (0, f"warning: MutatingWebhookConfiguration {name} {again}; {remedy}\n")
+        for name, remedy in (
+            ("istio-sidecar-injector-1-24", "set its `global.operatorManageWebhooks`"),
+            ("istio-revision-tag-prod", "take the tag out of its `revisionTags`"),
+        )
+    ]
+
+
 def test_objects_written_before_an_error_are_printed_on_stderr(cluster: FakeApi, directory: Path) -> None:
     metadata = {"name": "istio-sidecar-injector", "labels": {"istio.io/rev": "other"}}
     cluster.put(WEBHOOKS, {"metadata": metadata})
