@@ -28,9 +28,11 @@ from bench.reviews import write_loads
 from bench.serving import add_revision_option, resident, revision_in, revisions_folder, served
 from bench.startup import ENVIRONMENT
 from injector.metrics import Metrics, Stopwatch
-from injector.revisions.directory import read_directory
+from injector.revisions.directory import read_directory, read_folder
 from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.reload import Loader
+from injector.revisions.source import build
+from injector.revisions.verify import verify
 from injector.webhook.handler import InjectHandler
 from injector.webhook.lifecycle import Lifecycle
 
@@ -180,6 +182,14 @@ def without_cache(handler: InjectHandler) -> InjectHandler:
     return handler
 
 
+def verify_gate(folder: Path) -> dict[str, Row]:
+    """The share of the built-in pods in the time of building and verifying a revision, at a start as at a reload: the best of five."""
+    raw = read_folder(source_in(folder))
+    build_time = best_of(5, partial(build, raw))
+    verify_time = best_of(5, partial(verify, build(raw)))
+    return {"verifying, share of a new revision": (verify_time / (build_time + verify_time), 0.3, "less")}
+
+
 def many_variables(folder: Path) -> dict[str, Row]:
     """One request with thousands of variables, from bytes to bytes; it must grow no faster than they do."""
     handler = without_cache(handler_of(folder))
@@ -280,6 +290,7 @@ FIGURES: dict[str, Callable[[Path], dict[str, Row]]] = {
     "many_revisions": many_revisions,
     "crowded": crowded,
     "many_variables": many_variables,
+    "verify_gate": verify_gate,
     "memory": memory,
     "loop_held": loop_held,
 }

@@ -44,14 +44,18 @@ COUNTED = ("injector_answer_cache_hits_total", "sidecar_injection_requests_total
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a load has to reach: a share of the yardstick's rate, and a p99 at 8 connections."""
+    """What a load has to reach: a share of the yardstick's rate, and a p99 relative to the mean, which the rate and the connections give.
+
+    On a machine that takes four times as long for all, both latencies are four times as long.
+    """
 
     ratio: float
     aim: float
-    p99_ms: float
+    p99: float
 
 
-TARGETS = {"replicas": Target(0.35, 0.4, 3.0), "unique": Target(0.030, 0.06, 25.0)}
+TARGETS = {"replicas": Target(0.35, 0.4, 2.0), "unique": Target(0.030, 0.06, 2.0)}
+CONNECTIONS = 8
 
 
 def counts(server: Server) -> tuple[float, float]:
@@ -117,9 +121,11 @@ def write_reviews(folder: Path, rounds: int, own: Path | None) -> None:
 
 def reached(name: str, row: dict[str, float], target: Target) -> bool:
     """Print one target beside what was measured; return whether it is met."""
-    met = row["ratio"] >= target.ratio and row["p99_ms"] < target.p99_ms
-    wanted = f">= {target.ratio:g} of the yardstick (aim {target.aim:g}), p99 < {target.p99_ms:g} ms"
-    print(f"{name}: {row['ratio']:.3f}, p99 {row['p99_ms']:.1f} ms; {wanted}: {'met' if met else 'MISSED'}")
+    p99 = row["p99_ms"] / (1e3 * CONNECTIONS / row["rps"])
+    met = row["ratio"] >= target.ratio and p99 < target.p99
+    wanted = f">= {target.ratio:g} of the yardstick (aim {target.aim:g}), p99 < {target.p99:g} times the mean"
+    figures = f"{row['ratio']:.3f}, p99 {row['p99_ms']:.1f} ms or {p99:.2f} times the mean"
+    print(f"{name}: {figures}; {wanted}: {'met' if met else 'MISSED'}")
     return met
 
 
@@ -155,7 +161,7 @@ def yardstick(folder: Path, seconds: int) -> dict[str, float]:
 
 def posted(url: str, reviews: Path, seconds: int) -> dict[str, float]:
     """Post the reviews in turn over eight connections; return the rate and the latencies."""
-    command = ["taskset", "-c", CLIENT_CORE, "wrk", "-t1", "-c8", f"-d{seconds}s", "--latency"]
+    command = ["taskset", "-c", CLIENT_CORE, "wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--latency"]
     script = ["-s", str(ROOT / "bench" / "post.lua"), url, "--", str(reviews)]
     run = subprocess.run([*command, *script], capture_output=True, text=True, check=True)
     if run.stderr.strip():

@@ -41,7 +41,7 @@ from injector.injection.tools.explain import (
     Decision,
     Step,
     conclude,
-    explain_pod,
+    explain_answer,
     refuse,
 )
 from injector.injection.tools.podchanges import hiding_of
@@ -117,9 +117,9 @@ def _explain(
     facts = RequestFacts(workload.namespace, routed.envs, revision.namespaces.get(workload.namespace), guard)
     detail = f"{revision.name}: Istio {revision.istio_version} ({revision.version_reason}), engine {revision.engine}"
     step = Step(REVISION, PASSED, detail, revision.origin)
-    decision = explain_pod(revision, workload.pod, facts, labels).after(*routed.steps, step)
-    messages = tuple(finder.about(revision, item_of_workload(workload), labels))
-    return WorkloadDecision(workload, decision, revision.name, routed.tag, messages)
+    decision, answer = explain_answer(revision, workload.pod, facts, labels)
+    messages = tuple(finder.about(revision, item_of_workload(workload), labels, answer))
+    return WorkloadDecision(workload, decision.after(*routed.steps, step), revision.name, routed.tag, messages)
 
 
 def _mesh_of(view: ClusterView, sources: RevisionSources) -> Mesh:

@@ -6,6 +6,7 @@
 - ``values``, ``fmt``: the Go values that templates see, and how they are printed.
 - ``functions``, ``costs``, ``budget``: declared functions, what a call costs, and the limits of a rendering.
 - ``errors``: Go's error texts.
+- ``hidden``: a text that tells whether a template reads it.
 - ``sprig``: the functions of Masterminds/sprig.
 
 It promises Go's output and Go's error texts, to the letter, for values in the model of ``values``. It knows neither Kubernetes nor

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 from injector.gotemplate.budget import METER, reserve
 from injector.gotemplate.costs import ANY, NOTHING, Cost
 from injector.gotemplate.errors import FuncError
+from injector.gotemplate.hidden import HiddenText
 from injector.gotemplate.values import Func, Map, Pointer, Slice, Struct
 
 _Call = TypeVar("_Call", bound="Callable[..., Any]")
@@ -135,6 +136,8 @@ def _charge(values: tuple[Any, ...], cost: Cost) -> None:
     while level:
         converted: list[Any] = []
         for value in level:
+            if type(value) is HiddenText:
+                continue
             if isinstance(value, str):
                 length += len(value)
             elif looks_inside and value.__class__ not in _SCALARS:

@@ -11,6 +11,7 @@ from injector.errors import AnnotationError, DataError, InvalidPodError, Templat
 from injector.golang.json import dump_json, go_json
 from injector.gotemplate.budget import DEFAULT_BUDGET, Budget, use_meter
 from injector.gotemplate.budget import Rendering as GoRendering
+from injector.gotemplate.hidden import HiddenText, TextReadError, hide_text
 from injector.injection import containers as c
 from injector.injection.append import ListTemplate, append_sidecar, pod_for_template
 from injector.injection.data import (
@@ -81,10 +82,7 @@ def inject_admitted(
     if not decision.inject:
         return Skipped(decision.reason, decision.detail, warnings)
     check_annotations_size(admitted)
-    visible_pod = admitted
-    if revision.openshift and revision.behaviours.openshift:
-        with_init = revision.behaviours.openshift_init_containers
-        visible_pod = forget_assigned_user(admitted, with_init_containers=with_init)
+    visible_pod = _without_assigned_user(revision, admitted)
     outcome = run_injection(webhook_parameters(revision, visible_pod, facts), webhook=True)
     result = outcome.shared_pod
     if visible_pod is not admitted:
@@ -93,6 +91,13 @@ def inject_admitted(
         check_valid(result, admitted)
     patch = [] if original is None else _patch(original, result)
     return Injected(result, dump_json(patch), outcome.templates, warnings + outcome.findings, outcome.findings)
+
+
+def _without_assigned_user(revision: Revision, admitted: c.Pod) -> c.Pod:
+    """Return a pod without the user that OpenShift assigned; the pod itself where Istio does not remove it."""
+    if not (revision.openshift and revision.behaviours.openshift):
+        return admitted
+    return forget_assigned_user(admitted, with_init_containers=revision.behaviours.openshift_init_containers)
 
 
 def _patch(original: dict[str, Any], result: c.Pod) -> list[Operation]:
@@ -282,14 +287,42 @@ def run_injection(params: Parameters, *, webhook: bool) -> Injected:
     validate(revision, pod)
     with use_meter(GoRendering(_BUDGET)):
         visible_pod = pod_for_templates(params, webhook=webhook)
-        if revision.config.appends:
-            spec, findings = render_guarded(params, visible_pod, ListTemplate(revision, pod))
-            pod = append_sidecar(params, visible_pod, spec, webhook=webhook)
-            return Injected(pod, b"[]", (SIDECAR_TEMPLATE_NAME,), findings, findings)
-        names = select_templates(revision, pod, params.default_templates)
-        templates = OverlayTemplates(revision, pod, names, native=native_sidecar(revision, pod))
+        templates = _templates_of(params)
         rendered, findings = render_guarded(params, visible_pod, templates)
-    return Injected(finish(params, rendered), b"[]", names, findings, findings)
+        if isinstance(templates, ListTemplate):
+            pod = append_sidecar(params, visible_pod, rendered, webhook=webhook)
+            return Injected(pod, b"[]", (SIDECAR_TEMPLATE_NAME,), findings, findings)
+    return Injected(finish(params, rendered), b"[]", templates.names, findings, findings)
+
+
+def ignores_text(revision: Revision, pod: dict[str, Any], facts: RequestFacts, text: str) -> bool:
+    """Return whether no template reads ``text``, a whole value of the spec of a pod: neither prints it nor decides by it.
+
+    The templates are rendered with an object in its place that notices any use. It is sound: such an object has no letters, so that what
+    is rendered cannot depend on them.
+    """
+    admitted = admitted_pod(pod, facts.namespace)
+    namespace = admitted["metadata"].get("namespace", "")
+    if not injection_required(revision.config.policy, revision.behaviours, admitted, namespace).inject:
+        return True
+    params = webhook_parameters(revision, _without_assigned_user(revision, admitted), facts)
+    hidden = HiddenText()
+    try:
+        with use_meter(GoRendering(_BUDGET)):
+            visible_pod = pod_for_templates(params, webhook=True)
+            data = template_data(params, {**visible_pod, "spec": hide_text(visible_pod["spec"], text, hidden)})
+            _templates_of(params).render(data)
+    except (DataError, TextReadError):
+        return False
+    return not hidden.was_read
+
+
+def _templates_of(params: Parameters) -> ListTemplate | OverlayTemplates:
+    revision, pod = params.revision, params.pod
+    if revision.config.appends:
+        return ListTemplate(revision, pod)
+    names = select_templates(revision, pod, params.default_templates)
+    return OverlayTemplates(revision, pod, names, native=native_sidecar(revision, pod))
 
 
 def render_guarded(params: Parameters, visible_pod: c.Pod, templates: PodTemplates) -> tuple[Any, tuple[str, ...]]:

@@ -28,7 +28,7 @@ from injector.errors import (
     UnknownRevisionError,
     whereabouts,
 )
-from injector.injection.pipeline import inject_pod
+from injector.injection.pipeline import ignores_text, inject_pod
 from injector.injection.result import Injected, RequestFacts, Skipped
 from injector.kube import admission
 from injector.metrics import GUARD_REFUSED, GUARD_WARNED, TOTAL, Metrics, Outcome, Stopwatch
@@ -78,12 +78,17 @@ class PendingInjection(NamedTuple):
     facts: RequestFacts
     sampled: bool
 
-    def run(self) -> InjectionOutcome:
-        """Inject the pod, and return the result or the error; see ``inject_pod``."""
+    def run(self, *, is_second: bool) -> tuple[InjectionOutcome, bool]:
+        """Inject the pod. Return the result or the error, see ``inject_pod``, and whether the name of its token volume does not matter.
+
+        That is found out for the second pod of a workload (``AnswerCache.is_second``).
+        """
+        revision, pod, name = self.resolved.revision, self.review.object, self.review.token_volume
         try:
-            return inject_pod(self.resolved.revision, self.review.object, self.facts)
+            result = inject_pod(revision, pod, self.facts)
+            return result, is_second and ignores_text(revision, pod, self.facts, name)
         except Exception as error:  # noqa: BLE001 -- every error is answered and counted
-            return error
+            return error, False
 
 
 @dataclass
@@ -144,7 +149,12 @@ class InjectHandler:
     def answer(self, raw_path: str, body: bytes, watch: Stopwatch) -> ReviewAnswer:
         """Answer a review without the queue. Raises Refusal if ``body`` is not an AdmissionReview."""
         answer = self._begin(raw_path, body, watch)
-        return answer if isinstance(answer, ReviewAnswer) else self._finish(answer, answer.run(), watch)
+        if isinstance(answer, ReviewAnswer):
+            return answer
+        return self._finish(answer, *answer.run(is_second=self._is_second(answer)), watch)
+
+    def _is_second(self, injection: PendingInjection) -> bool:
+        return self.cache.is_second(injection.snapshot, injection.key, injection.review.token_volume)
 
     def _begin(self, raw_path: str, body: bytes, watch: Stopwatch) -> ReviewAnswer | PendingInjection:
         """Return the answer to a review if it is cached or an error, else the injection. Raises Refusal if it is not a review."""
@@ -189,20 +199,27 @@ class InjectHandler:
                 # An equal request may have been answered while this one waited.
                 if (answer := self._find_cached(injection.snapshot, injection.key, injection.review)) is not None:
                     return answer
-                return self._finish(injection, await self.queue.run(injection.run), watch)
+                run = partial(injection.run, is_second=self._is_second(injection))
+                return self._finish(injection, *await self.queue.run(run), watch)
         except Refusal:
             raise
         except Exception as error:  # noqa: BLE001 -- every error is answered and counted
-            return self._finish(injection, error, watch)
+            return self._finish(injection, error, False, watch)  # noqa: FBT003 -- a result
 
-    def _finish(self, injection: PendingInjection, result: InjectionOutcome, watch: Stopwatch) -> ReviewAnswer:
+    def _finish(
+        self,
+        injection: PendingInjection,
+        result: InjectionOutcome,
+        ignores_name: bool,  # noqa: FBT001 -- with the result, what ``PendingInjection.run`` returns
+        watch: Stopwatch,
+    ) -> ReviewAnswer:
         review, resolved = injection.review, injection.resolved
         watch.lap("inject")
         if isinstance(result, Exception):
             answer = self._answer_error(review, result, resolved)
         else:
             try:
-                answer = self._answer_result(injection, result)
+                answer = self._answer_result(injection, result, ignores_name=ignores_name)
             except Exception as error:  # noqa: BLE001 -- every error is answered and counted
                 answer = self._answer_error(review, error, resolved)
             watch.lap("encode")
@@ -214,7 +231,9 @@ class InjectHandler:
         admitted = Admission(resolved.tag, resolved.revision, candidate, review.object, facts, result, size)
         return answer._replace(shadowed=admitted)
 
-    def _answer_result(self, injection: PendingInjection, result: Injected | Skipped) -> ReviewAnswer:
+    def _answer_result(
+        self, injection: PendingInjection, result: Injected | Skipped, *, ignores_name: bool
+    ) -> ReviewAnswer:
         review, resolved, notes = injection.review, injection.resolved, self.notes
         outcome, reason, findings = Outcome.SUCCESS, "", tuple[str, ...]()
         if isinstance(result, Skipped):
@@ -233,7 +252,7 @@ class InjectHandler:
         cached = CachedAnswer.of(response, outcome, reason, resolved, review.token_volume)
         # Findings of the guard are counted for each pod.
         if resolved.revision.hermetic and not findings:
-            self.cache.put(injection.snapshot, injection.key, cached)
+            self.cache.put(injection.snapshot, injection.key, cached, ignores_name=ignores_name)
         for finding in findings[:1]:
             _log.warning("guard: uid=%.64r revision=%s %.500r", review.uid, resolved.revision.name, finding)
         body = admission.encode_review(review, cached.content_for(review))

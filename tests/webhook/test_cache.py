@@ -195,19 +195,58 @@ def test_a_dry_run_is_answered_as_the_creation_after_it() -> None:
     ("transformed", "is_cached"),
     [
         ("{{ toJson .Spec | sha256sum }}", False),
+        ("{{ regexMatch `access-[0-9]` (printf `%v` .Spec) }}", False),
         ("{{ range .Spec.Volumes }}{{ .Name | upper }}{{ end }}", False),
         ("{{ range .Spec.Volumes }}{{ .Name | b64enc }}{{ end }}", False),
         ("{{ range .Spec.Volumes }}{{ .Name | trunc -1 }}{{ end }}", False),
-        ("{{ range .Spec.Volumes }}{{ hasPrefix `kube-api-access` .Name }}{{ end }}", True),
-        ("{{ range .Spec.Volumes }}{{ .Name }} {{ end }}", True),
-        ("{{ range .Spec.Volumes }}{{ len .Name }}{{ end }}", True),
+        ("{{ range .Spec.Volumes }}{{ hasPrefix `kube-api-access-b` .Name }}{{ end }}", False),
+        ("{{ range .Spec.Volumes }}{{ if .Projected }}{{ eq (substr 16 17 .Name) `b` }}{{ end }}{{ end }}", False),
+        ("{{ range .Spec.Volumes }}{{ if .Projected }}{{ index .Name 16 }}{{ end }}{{ end }}", False),
+        ("{{ range .Spec.Volumes }}{{ regexMatch `access-[0-9]` .Name }}{{ end }}", False),
+        ("{{ range .Spec.Volumes }}{{ if gt .Name `kube-api-access-n` }}late{{ end }}{{ end }}", False),
+        ("{{ range .Spec.Volumes }}{{ range splitList `` .Name }}{{ eq . `9` }}{{ end }}{{ end }}", False),
+        ("{{ range .Spec.Volumes }}{{ .Name }} {{ end }}", False),
+        ("{{ range .Spec.Volumes }}{{ printf `%v` . | len }}{{ end }}", False),
+        ("{{ range .Spec.Containers }}{{ range .VolumeMounts }}{{ hasSuffix `2` .Name }}{{ end }}{{ end }}", False),
+        ("{{ range .Spec.Containers }}{{ toYaml . | contains `access-2` }}{{ end }}", False),
+        ("{{ range .Spec.Containers }}{{ .Name }}{{ end }} {{ len .Spec.Volumes }}", True),
+        ("{{ range .Spec.Volumes }}{{ if .Projected }}projected{{ end }}{{ end }}", True),
     ],
 )
 def test_a_transformed_name_of_the_token_volume_is_that_of_each_pod(
     tmp_path: Path, transformed: str, is_cached: bool
 ) -> None:
-    config = f"policy: enabled\ntemplates:\n  sidecar: |\n    metadata: {{annotations: {{a: '{transformed}'}}}}\n"
-    write_revision(tmp_path / "default", config.replace("`", '"'), VALUES)
+    check_each_name(tmp_path, transformed.replace("`", '"'), is_cached=is_cached)
+
+
+@pytest.mark.parametrize(
+    ("transformed", "is_cached"),
+    [
+        ("{% for v in pod.spec.volumes %}{{ v.name | upper }}{% endfor %}", False),
+        ("{% for v in pod.spec.volumes %}{{ v.name }}{% endfor %}", False),
+        ('{% for v in pod.spec.volumes  if v.projected is defined %}{{ v.name[16] == "b" }}{% endfor %}', False),
+        ('{% for v in pod.spec.volumes if v.name is string and v.name[-1] == "2" %}two{% endfor %}', False),
+        ('{% for v in pod.spec.volumes %}{{ "b" in v.name }}{% endfor %}', False),
+        ('{{ pod.spec.volumes | selectattr("name", "equalto", "kube-api-access-bcdfg") | list | length }}', False),
+        ('{{ pod.spec.volumes | map(attribute="name") | join | length > 99 }}', False),
+        ('{{ "access-2" in (pod.spec | tojson) }}', False),
+        ('{{ "access-2" in (containers | string) }}', False),
+        ('{{ containers | map(attribute="name") | join }} {{ pod.spec.volumes | length }}', True),
+    ],
+)
+def test_a_name_that_a_jinja2_template_reads_is_that_of_each_pod(
+    tmp_path: Path, transformed: str, is_cached: bool
+) -> None:
+    check_each_name(tmp_path, transformed, is_cached=is_cached, engine="jinja2")
+
+
+def check_each_name(tmp_path: Path, transformed: str, *, is_cached: bool, engine: str = "go") -> None:
+    """Check that the answers for the pods of a Deployment are those of the pipeline, and whether some are cached."""
+    config = (
+        f"policy: enabled\ntemplates:\n  sidecar: |\n    metadata:\n      annotations:\n        a: '{transformed}'\n"
+    )
+    folder = write_revision(tmp_path / "default", config, VALUES)
+    (folder / "revision.yaml").write_text(f"engine: {engine}\n")
     (raw,) = read_directory(tmp_path).revisions
     revision, bodies = build(raw), recorded("deployment")
     handler = handler_of(revision)

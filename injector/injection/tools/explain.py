@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import AnnotationError, BreakOutError, DataError, InvalidPodError
 from injector.injection import containers as c
-from injector.injection.pipeline import admitted_pod, check_pod_security, inject_pod, validate
+from injector.injection.pipeline import admitted_pod, check_pod_security, inject_admitted, validate
 from injector.injection.policy import Verdict, verdicts
 from injector.injection.render import TEMPLATES, select_templates
-from injector.injection.result import OFF, Injected, RequestFacts
+from injector.injection.result import OFF, Injected, RequestFacts, Skipped
 from injector.istio.annotations import PROXY_CONFIG, checked_annotations
 from injector.kube.podsecurity import LEVELS, PREFIX, PRIVILEGED, enforced_level, level_of, violations, warned_level
 
 if TYPE_CHECKING:
+    from injector.injection.result import Answer
     from injector.istio.revision import Revision
 
 PASSED: Final = "passed"
@@ -87,6 +88,13 @@ def explain_pod(
 
     The ``labels`` of the namespace, if they are known, tell what Pod Security enforces. Raises ManifestError if the pod cannot be read.
     """
+    return explain_answer(revision, pod, facts, labels)[0]
+
+
+def explain_answer(
+    revision: Revision, pod: dict[str, Any], facts: RequestFacts, labels: Mapping[str, str] | None = None
+) -> tuple[Decision, Answer]:
+    """Return the decision with the answer of the webhook, without its patch. For arguments and errors, see ``explain_pod``."""
     admitted = admitted_pod(pod, facts.namespace)
     policy_verdicts = tuple(
         verdicts(revision.config.policy, revision.behaviours, admitted, admitted["metadata"].get("namespace", ""))
@@ -94,10 +102,14 @@ def explain_pod(
     decision = next(verdict.decision for verdict in policy_verdicts if verdict.decision is not None)
     policy = tuple(_policy_steps(revision, policy_verdicts))
     if not decision.inject:
-        return conclude(SKIPPED, decision.reason, f"not injected: {decision.detail}", _source_of(revision)).after(
-            *policy
-        )
-    return _explain_injection(revision, pod, admitted, facts, decision.reason, labels or {}).after(*policy)
+        skipped = conclude(SKIPPED, decision.reason, f"not injected: {decision.detail}", _source_of(revision))
+        return skipped.after(*policy), Skipped(decision.reason, decision.detail)
+    try:
+        answer: Answer = inject_admitted(revision, admitted, facts)
+    except DataError as error:
+        answer = error
+    explained = _explain_injection(revision, admitted, answer, facts.guard, decision.reason, labels or {})
+    return explained.after(*policy), answer
 
 
 def _policy_steps(revision: Revision, policy_verdicts: tuple[Verdict, ...]) -> Iterator[Step]:
@@ -114,12 +126,7 @@ def _policy_steps(revision: Revision, policy_verdicts: tuple[Verdict, ...]) -> I
 
 
 def _explain_injection(
-    revision: Revision,
-    pod: dict[str, Any],
-    admitted: c.Pod,
-    facts: RequestFacts,
-    reason: str,
-    labels: Mapping[str, str],
+    revision: Revision, admitted: c.Pod, answer: Answer, guard: str, reason: str, labels: Mapping[str, str]
 ) -> Decision:
     try:
         validate(revision, admitted)
@@ -130,24 +137,23 @@ def _explain_injection(
     known = all(name in revision.templates for name in names)
     if known:
         steps.append(Step(SELECTION, PASSED, ", ".join(names), source))
+    match answer:
+        case BreakOutError():
+            return refuse(GUARD, str(answer), f"--guard {guard}").after(*steps)
+        case InvalidPodError():
+            return refuse(INVALID, str(answer), "k8s.io/kubernetes, ValidatePodCreate").after(*steps)
+        case DataError():
+            step, where = (RENDER, _source_of(revision)) if known else (SELECTION, source)
+            return refuse(step, str(answer), where).after(*steps)
+        case Skipped():  # pragma: no cover -- the policy decided the same before
+            return conclude(SKIPPED, answer.reason, answer.detail, _source_of(revision)).after(*steps)
+    steps.append(_guard(answer, guard))
     try:
-        result = inject_pod(revision, pod, facts)
-    except BreakOutError as error:
-        return refuse(GUARD, str(error), f"--guard {facts.guard}").after(*steps)
-    except InvalidPodError as error:
-        return refuse(INVALID, str(error), "k8s.io/kubernetes, ValidatePodCreate").after(*steps)
-    except DataError as error:
-        step, where = (RENDER, _source_of(revision)) if known else (SELECTION, source)
-        return refuse(step, str(error), where).after(*steps)
-    if not isinstance(result, Injected):  # pragma: no cover -- the policy decided the same before
-        return conclude(SKIPPED, result.reason, result.detail, _source_of(revision)).after(*steps)
-    steps.append(_guard(result, facts.guard))
-    try:
-        check_pod_security(result.shared_pod, enforced_level(labels))
+        check_pod_security(answer.shared_pod, enforced_level(labels))
     except InvalidPodError as error:
         return refuse(POD_SECURITY_STEP, str(error), _POLICY).after(*steps)
-    steps.append(_pod_security(admitted, result.shared_pod, labels))
-    return conclude(INJECTED, reason, _describe_added(admitted, result.pod), _source_of(revision)).after(*steps)
+    steps.append(_pod_security(admitted, answer.shared_pod, labels))
+    return conclude(INJECTED, reason, _describe_added(admitted, answer.shared_pod), _source_of(revision)).after(*steps)
 
 
 def _guard(result: Injected, guard: str) -> Step:

@@ -195,11 +195,16 @@ def load_yaml(
     repeated key the last value counts, as in Go; ``strict`` is for the injector's own files, in which it is an error. Raises
     ManifestError, with the line, if it is not YAML, or has no JSON form.
     """
-    directive: re.Pattern[Any] = _TAG_DIRECTIVE if isinstance(text, str) else _TAG_DIRECTIVE_BYTES
-    if len(directive.findall(text)) > _MAX_TAG_DIRECTIVES:
+    if _count_tag_directives(text) > _MAX_TAG_DIRECTIVES:
         raise ManifestError("yaml: too many %TAG directives", where=where, hint="leave them out")
     with _parsing(text, where, line) as parser:
         return (_StrictReader if strict else _Reader)(parser.get_event, where, line, most).document()
+
+
+def _count_tag_directives(text: str | bytes) -> int:
+    if isinstance(text, str):
+        return len(_TAG_DIRECTIVE.findall(text)) if "%TAG" in text else 0
+    return len(_TAG_DIRECTIVE_BYTES.findall(text))
 
 
 def read_part(text: str) -> tuple[Any, int]:

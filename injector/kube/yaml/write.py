@@ -14,7 +14,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cmp_to_key
+from functools import cmp_to_key, lru_cache
 from textwrap import indent
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _NO_FOLD: Final = 2**31 - 1
 _FOLD: Final = 80
+_SHORT: Final = 64
+"""Characters of a text whose style is remembered."""
 _IMPLICIT: Final = (True, True)
 _END_MARK: Final = "...\n"
 _BEGINNING: Final = (yaml.StreamStartEvent(), yaml.DocumentStartEvent(explicit=False))
@@ -81,7 +83,11 @@ class _Emitter:
             self.emit(_MAPPING if value else _EMPTY_MAPPING)
             for key in _sort_keys(value):
                 self.text(key)
-                self.value(value[key])
+                item = value[key]
+                if item.__class__ is str:  # most values: one call less
+                    self.text(item)
+                else:
+                    self.value(item)
             self.emit(_MAPPING_END)
         elif isinstance(value, list):
             self.emit(_LIST if value else _EMPTY_LIST)
@@ -93,17 +99,27 @@ class _Emitter:
 
     def text(self, text: str) -> None:
         """Write a text or a key."""
+        event = self.event
+        event.value, event.style = text, _style(text) if len(text) <= _SHORT else _style_of(text)
         if self.escape and has_controls(text):
-            self.scalar(text, '"')
-        elif "\n" in text:
-            self.scalar(text, "|")
-        else:
-            self.scalar(text, '"' if _quotes(text) else None)
+            event.style = '"'
+        self.emit(event)
 
     def scalar(self, text: str, style: str | None) -> None:
         """Write a scalar."""
         self.event.value, self.event.style = text, style
         self.emit(self.event)
+
+
+def _style_of(text: str) -> str | None:
+    """Return the style in which go-yaml writes a text; None for a plain scalar."""
+    return "|" if "\n" in text else '"' if _quotes(text) else None
+
+
+@lru_cache(1024)
+def _style(text: str) -> str | None:
+    """Return the same for a short text. Most are names of fields, and occur in each document."""
+    return _style_of(text)
 
 
 def _text(value: Any) -> str:
@@ -134,7 +150,7 @@ def _quotes(text: str) -> bool:
 
 def _sort_keys(keys: Iterable[str]) -> list[str]:
     """Sort keys as go-yaml does: letters after other characters, digits by the number they write."""
-    if all(map(str.isalpha, keys)):
+    if "".join(keys).isalpha():
         return sorted(keys)
     return sorted(keys, key=_ORDER)
 
