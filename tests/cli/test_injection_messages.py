@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from injector.injection import pipeline
+from injector.injection.data import Parameters
+from injector.injection.result import Injected
 from tests.cases import cases
 from tests.cli.clusters import invoke
 
@@ -39,6 +42,24 @@ def test_all_commands_say_the_same(manifest: str, codes: list[str], tmp_path: Pa
 
     assert sorted(code for code, _ in explained) == codes
     assert explained == analyzed == compared
+
+
+def test_explain_injects_a_pod_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "in.yaml"
+    file.write_text(
+        f"{NAMESPACE}apiVersion: v1\nkind: Pod\nmetadata: {{name: p, namespace: shop}}\nspec: {{containers: [{{name: p}}]}}\n"
+    )
+    injections = []
+    run = pipeline.run_injection
+
+    def counted(params: Parameters, *, webhook: bool) -> Injected:
+        injections.append(params)
+        return run(params, webhook=webhook)
+
+    monkeypatch.setattr(pipeline, "run_injection", counted)
+
+    assert "injected: " in invoke("explain", "-f", str(file), "--revisions-dir", str(REVISIONS)).stdout
+    assert len(injections) == 1
 
 
 def test_analyze_names_a_namespace_that_is_not_discovered_once(tmp_path: Path) -> None:
