@@ -19,7 +19,6 @@ from injector.istio.annotations import PROXY_CONFIG, checked_annotations
 from injector.kube.podsecurity import LEVELS, PREFIX, PRIVILEGED, enforced_level, level_of, violations, warned_level
 
 if TYPE_CHECKING:
-    from injector.injection.result import Answer
     from injector.istio.revision import Revision
 
 PASSED: Final = "passed"
@@ -93,7 +92,7 @@ def explain_pod(
 
 def explain_answer(
     revision: Revision, pod: dict[str, Any], facts: RequestFacts, labels: Mapping[str, str] | None = None
-) -> tuple[Decision, Answer]:
+) -> tuple[Decision, Injected | Skipped | DataError]:
     """Return the decision with the answer of the webhook, without its patch. For arguments and errors, see ``explain_pod``."""
     admitted = admitted_pod(pod, facts.namespace)
     policy_verdicts = tuple(
@@ -105,7 +104,7 @@ def explain_answer(
         skipped = conclude(SKIPPED, decision.reason, f"not injected: {decision.detail}", _source_of(revision))
         return skipped.after(*policy), Skipped(decision.reason, decision.detail)
     try:
-        answer: Answer = inject_admitted(revision, admitted, facts)
+        answer: Injected | Skipped | DataError = inject_admitted(revision, admitted, facts)
     except DataError as error:
         answer = error
     explained = _explain_injection(revision, admitted, answer, facts.guard, decision.reason, labels or {})
@@ -126,7 +125,12 @@ def _policy_steps(revision: Revision, policy_verdicts: tuple[Verdict, ...]) -> I
 
 
 def _explain_injection(
-    revision: Revision, admitted: c.Pod, answer: Answer, guard: str, reason: str, labels: Mapping[str, str]
+    revision: Revision,
+    admitted: c.Pod,
+    answer: Injected | Skipped | DataError,
+    guard: str,
+    reason: str,
+    labels: Mapping[str, str],
 ) -> Decision:
     try:
         validate(revision, admitted)
