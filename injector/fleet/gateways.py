@@ -159,18 +159,18 @@ async def _controllers(reader: ObjectReader, resource: Resource) -> dict[str, st
 
 
 async def _tag_objects(reader: ObjectReader, istio_namespace: str, tags: Mapping[str, Tag]) -> TagObjects:
-    def named(item: dict[str, Any]) -> tuple[str, Labels]:
+    def labels_by_name(item: dict[str, Any]) -> tuple[str, Labels]:
         return str(item["metadata"].get("name", "")), labels_of(item)
 
-    webhooks = dict(await reader.all(Scope(WEBHOOKS, metadata_only=True), named))
+    webhooks = dict(await reader.all(Scope(WEBHOOKS, metadata_only=True), labels_by_name))
     if not webhooks:
         webhooks = {
             f"istio-revision-tag-{tag.name}": {TAG_LABEL: tag.name, REVISION_LABEL: tag.revision}
             for tag in tags.values()
         }
     services = await reader.all(Scope(SERVICES, istio_namespace, TAG_LABEL, metadata_only=True), labels_of)
-    validators = dict(await reader.all(Scope(VALIDATORS, labels=REVISION_LABEL, metadata_only=True), named))
-    namespaces = dict(await reader.all(Scope(NAMESPACES, metadata_only=True), named))
+    validators = dict(await reader.all(Scope(VALIDATORS, labels=REVISION_LABEL, metadata_only=True), labels_by_name))
+    namespaces = dict(await reader.all(Scope(NAMESPACES, metadata_only=True), labels_by_name))
     return TagObjects(webhooks, services, validators, namespaces)
 
 

@@ -57,16 +57,16 @@ class TagObjects:
     def with_tag(self, tag: str, revision: str) -> TagObjects:
         """Return the objects after a tag was moved, or created."""
 
-        def moved(labels: Labels) -> Labels:
+        def with_revision(labels: Labels) -> Labels:
             return {**labels, REVISION_LABEL: revision} if labels.get(TAG_LABEL) == tag else labels
 
-        webhooks = {name: moved(labels) for name, labels in self.webhooks.items()}
+        webhooks = {name: with_revision(labels) for name, labels in self.webhooks.items()}
         if all(labels.get(TAG_LABEL) != tag for labels in webhooks.values()):
             webhooks[f"istio-revision-tag-{tag}"] = {TAG_LABEL: tag, REVISION_LABEL: revision}
         validators = dict(self.validators)
         if tag == DEFAULT_NAME and VALIDATOR_NAME in validators:
             validators[VALIDATOR_NAME] = {**validators[VALIDATOR_NAME], REVISION_LABEL: revision}
-        return replace(self, webhooks=webhooks, services=tuple(map(moved, self.services)), validators=validators)
+        return replace(self, webhooks=webhooks, services=tuple(map(with_revision, self.services)), validators=validators)
 
     def tags_of(self, revision: str, minor: Minor | None = None) -> set[str]:
         """Return the names by which an istiod of this minor, by default the newest, serves objects: its revision and its tags."""
