@@ -42,7 +42,7 @@ from injector.cli.sources import (
 from injector.cli.taglocation import DIRECTORY_OPTION, TagLocation, location_options, write_options
 from injector.cli.webhookoptions import WEBHOOK_PARAMETERS
 from injector.errors import UsageError
-from injector.fleet.gateways import read_gateways
+from injector.fleet.gateways import minors_of, read_gateways
 from injector.fleet.replicas import ask_replicas, warnings_about_targets
 from injector.hints import fitting_names
 from injector.istio.webhooks.configurations import WebhookOptions, tag_webhook
@@ -308,9 +308,8 @@ def _change_of(new: Tag, state: TagState) -> str:
 
 def _print_gateways(store: ClusterTags, state: TagState, new: Tag) -> None:
     """Print the Gateways whose owner changes with a tag, and how the owner is decided if the tag has several revisions."""
-    view = store.cluster.run(
-        lambda client: read_gateways(client, store.istio_namespace, state.texts.values(), state.tags, state.revisions)
-    )
+    revisions = minors_of(state.texts.values(), state.revisions)
+    view = store.cluster.run(lambda client: read_gateways(client, store.istio_namespace, revisions, state.tags))
     changes = view.changes(new.name, new.revision)
     if view.unknown:
         echo(f"warning: {view.unknown}", err=True)

@@ -115,20 +115,19 @@ def gateway_notes(view: GatewayView, source: str) -> list[str]:
     return [*([view.unknown] if view.unknown else []), *([stay] if staying else [])]
 
 
+def minors_of(revisions: Iterable[RawRevision], others: Iterable[str] = ()) -> dict[str, Minor | None]:
+    """Return revisions with their minors, and ``others`` whose minor is not known."""
+    return {**dict.fromkeys(others), **{raw.name: known_minor(raw) for raw in revisions}}
+
+
 async def read_gateways(
-    reader: ObjectReader,
-    istio_namespace: str,
-    revisions: Iterable[RawRevision],
-    tags: Mapping[str, Tag],
-    others: Iterable[str] = (),
+    reader: ObjectReader, istio_namespace: str, revisions: Mapping[str, Minor | None], tags: Mapping[str, Tag]
 ) -> GatewayView:
     """Read the Gateways of a cluster, or of files, with what decides about their owners.
 
-    A cluster without the Gateway API has none. If files have no webhooks, ``tags`` stand for them. ``others`` are further revisions, whose
-    minor is not known. Raises ClusterError if the API server
+    A cluster without the Gateway API has none. If files have no webhooks, ``tags`` stand for them. Raises ClusterError if the API server
     cannot be reached; if it forbids a list, the Gateways are unknown.
     """
-    minors = {**dict.fromkeys(others), **{raw.name: known_minor(raw) for raw in revisions}}
     try:
         resource = await reader.find_resource(GATEWAY, GATEWAY_GROUP)
         if resource is None:
@@ -144,7 +143,7 @@ async def read_gateways(
         (gateway for gateway in gateways if is_istios(gateway.class_name, classes)),
         key=lambda gateway: (gateway.namespace, gateway.name),
     )
-    return GatewayView(tuple(own), objects, minors, resource)
+    return GatewayView(tuple(own), objects, revisions, resource)
 
 
 async def _controllers(reader: ObjectReader, resource: Resource) -> dict[str, str]:

@@ -66,7 +66,9 @@ class TagObjects:
         validators = dict(self.validators)
         if tag == DEFAULT_NAME and VALIDATOR_NAME in validators:
             validators[VALIDATOR_NAME] = {**validators[VALIDATOR_NAME], REVISION_LABEL: revision}
-        return replace(self, webhooks=webhooks, services=tuple(map(with_revision, self.services)), validators=validators)
+        return replace(
+            self, webhooks=webhooks, services=tuple(map(with_revision, self.services)), validators=validators
+        )
 
     def tags_of(self, revision: str, minor: Minor | None = None) -> set[str]:
         """Return the names by which an istiod of this minor, by default the newest, serves objects: its revision and its tags."""

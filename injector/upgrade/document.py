@@ -154,6 +154,23 @@ class Gates:
 
 
 @dataclass(frozen=True, slots=True)
+class GatewayWave:
+    """The wave of the Gateways of the Gateway API, after the last workloads.
+
+    Attributes:
+        pin: whether the Gateways keep their owner until this wave; else all follow the tag when it is written.
+        limit: the Gateways that change their owner at a time.
+        order: namespaces, and Gateways as NAMESPACE/NAME; the others follow by name.
+        soak: the seconds that a Gateway must be in service before the next one changes its owner.
+    """
+
+    pin: bool = True
+    limit: int = 1
+    order: tuple[str, ...] = ()
+    soak: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
 class Window:
     """A time in which workloads may be restarted, in seconds since 1970. None means no limit."""
 
@@ -179,6 +196,7 @@ class Upgrade:
         timeout: the seconds that the restart of one workload may take.
         deadline: the seconds that the whole upgrade may take.
         windows: the times in which workloads may be restarted; empty for any time.
+        gateways: the wave of the Gateways of the Gateway API.
         on_failure: ``Pause`` or ``Rollback``.
         run: the number of the run. An upgrade that has ended starts again if it is raised.
         repeat: whether an upgrade in place starts again by itself when the configuration of its revision has changed.
@@ -198,6 +216,7 @@ class Upgrade:
     windows: tuple[Window, ...] = ()
     on_failure: str = PAUSE
     run: int = 1
+    gateways: GatewayWave = field(default_factory=GatewayWave)
     repeat: bool = False
 
     @property
@@ -265,6 +284,7 @@ def read_upgrade(raw: Any, *, where: str) -> Upgrade:
         windows=tuple(_window(fields) for fields in spec.parts("windows", _WINDOW)),
         on_failure=spec.choice("onFailure", (PAUSE, ROLLBACK)),
         run=spec.number("run", 1),
+        gateways=_gateway_wave(spec.part("gateways", _GATEWAYS)),
         repeat=spec.flag("repeat"),
     )
     _check(upgrade, spec)
@@ -273,13 +293,14 @@ def read_upgrade(raw: Any, *, where: str) -> Upgrade:
 
 _SPEC: Final = (
     *("tag", "from", "to", "waves", "importanceLabel", "limits", "gates", "soak", "timeout", "deadline", "windows"),
-    *("onFailure", "run", "repeat"),
+    *("onFailure", "run", "gateways", "repeat"),
 )
 _WAVE: Final = ("name", "weight", "namespaces", "selector", "importance", "approval")
 _LIMITS: Final = ("workloads", "unavailablePods", "unavailablePodsPerNamespace")
 _GATES: Final = ("maxRestarts", "prometheus", "metrics", "webhooks")
 _METRIC: Final = ("name", "query", "min", "max", "noData")
 _WEBHOOK: Final = ("name", "url", "timeout", "metadata")
+_GATEWAYS: Final = ("pin", "limit", "order", "soak")
 _WINDOW: Final = ("notBefore", "notAfter")
 
 
@@ -384,6 +405,19 @@ def _webhook(raw: _Fields) -> Webhook:
     return Webhook(raw.text("name"), url, timeout, tuple(metadata.items()))
 
 
+def _gateway_wave(raw: _Fields) -> GatewayWave:
+    order, defaults = raw.get("order", []), GatewayWave()
+    if not isinstance(order, list) or not all(
+        isinstance(name, str) and _GATEWAY_NAME.fullmatch(name) for name in order
+    ):
+        raw.refuse("order", "it is not a list of namespaces and Gateways", "write `order: [test, edge/public]`")
+    soak = raw.duration("soak", defaults.soak)
+    return GatewayWave(raw.flag("pin", default=True), raw.number("limit", defaults.limit), tuple(order), soak)
+
+
+_GATEWAY_NAME: Final = re.compile(r"[a-z0-9-]+(?:/[a-z0-9.-]+)?", re.ASCII)
+
+
 def _is_http_url(url: str) -> bool:
     """Return whether a URL is one of HTTP with a host, a valid port if it has one, and without credentials."""
     try:
@@ -472,8 +506,8 @@ class _Fields:
             self.refuse(key, f"it is {value!r}", f"write {' or '.join(choices)}")
         return value
 
-    def flag(self, key: str) -> bool:
-        value = self.get(key, default=False)
+    def flag(self, key: str, *, default: bool = False) -> bool:
+        value = self.get(key, default=default)
         if not isinstance(value, bool):
             self.refuse(key, f"it is {value!r}", "write true or false")
         return value

@@ -11,14 +11,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.cluster.listwatch import ListWatch
-from injector.cluster.resources import BUDGETS, PODS, Resource, Scope
+from injector.cluster.resources import BUDGETS, DEPLOYMENTS, PODS, Resource, Scope
 from injector.errors import ClusterError
+from injector.fleet.gateways import GATEWAY, GATEWAY_GROUP, Gateway, GatewayView
 from injector.injection.tools.drift import injected_revision
+from injector.istio.labels import REVISION_LABEL
 from injector.kube.objects import mapping_at
-from injector.kube.pods import has_ended
+from injector.kube.pods import controller_of, has_ended
 from injector.kube.selectors import Selector
 from injector.revisions.tags import workload_key
 from injector.upgrade.document import GROUP
+from injector.upgrade.gatewaywave import ObservedGateway
 from injector.upgrade.plan import RESTARTABLE, ROLLOUT, ROLLOUT_GROUP, STAYS, Key, key_of, restart_of
 from injector.upgrade.step import ObservedWorkload
 
@@ -26,7 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from injector.cluster.client import KubeClient
+    from injector.istio.ownership import TagObjects
     from injector.metrics import Metrics
+    from injector.revisions.tags import Tag
     from injector.upgrade.plan import Plan
 
 MARK: Final = f"{GROUP}/restarted-by"
@@ -54,12 +59,15 @@ class WorkloadFacts:
     """A workload as far as its object tells, its version, and the labels of its pod template.
 
     ``ordered`` is the hash of the newest template of a StatefulSet that waits for each of its pods; empty for any other workload.
+    If istiod has created it for a Gateway of the Gateway API, ``gateway`` is the Gateway's name, and ``revision`` that of the istiod.
     """
 
     observed: ObservedWorkload
     version: str
     pod_labels: Mapping[str, str]
     ordered: str = ""
+    gateway: str = ""
+    revision: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +119,12 @@ def workload_facts(item: Mapping[str, Any], kind: str) -> WorkloadFacts:
     labels, ordered = mapping_at(spec, "template", "metadata", "labels"), ""
     if kind == "StatefulSet" and spec.get("podManagementPolicy") != "Parallel":
         ordered = str(status.get("updateRevision") or "")
-    return WorkloadFacts(view, str(meta.get("resourceVersion", "")), labels, ordered)
+    template = mapping_at(spec, "template", "metadata")
+    owner = controller_of(meta) or next(iter(meta.get("ownerReferences") or ()), {})
+    is_gateways = owner.get("kind") == GATEWAY and str(owner.get("apiVersion", "")).startswith(f"{GATEWAY_GROUP}/")
+    gateway = str(owner.get("name", "")) if is_gateways else ""
+    revision = str(mapping_at(template, "annotations").get(REVISION_LABEL, "")) if gateway else ""
+    return WorkloadFacts(view, str(meta.get("resourceVersion", "")), labels, ordered, gateway, revision)
 
 
 def _is_complete(
@@ -271,6 +284,21 @@ def _with_broken(view: ObservedWorkload, known: WorkloadFacts, pods: Sequence[Po
     return replace(view, broken=broken, stuck=stuck) if broken else view
 
 
+def _observed_gateway(
+    gateway: Gateway, view: GatewayView, after: TagObjects, deployment: WorkloadFacts | None
+) -> ObservedGateway:
+    owners, fault = view.owners(gateway), gateway.fault
+    if deployment is not None and not fault:
+        pods = deployment.observed
+        if deployment.revision not in ("", *owners):
+            fault = f"its {pods.key.kind} is that of revision {deployment.revision}"
+        elif not pods.complete:
+            fault = f"pods of its {pods.key.kind} that are not available: {pods.unavailable} of {pods.desired}"
+    name = f"{gateway.namespace}/{gateway.name}"
+    workload = "" if deployment is None else deployment.observed.key.name
+    return ObservedGateway(name, gateway.pin, gateway.version, owners, view.owners(gateway, after), fault, workload)
+
+
 @dataclass
 class Watches:
     """The watches of one upgrade, and what they remember. ``resources`` has the kinds that can be restarted."""
@@ -323,6 +351,19 @@ class Watches:
         """Return the workloads of all kinds that can be restarted, the pods, and the PodDisruptionBudgets."""
         workloads = [workload for kind in self.resources for workload in self.facts[kind].values()]
         return workloads, self.facts[PODS.kind].values(), self.facts[BUDGETS.kind].values()
+
+    def gateways(self, view: GatewayView, wanted: Tag) -> list[ObservedGateway]:
+        """Return the Gateways of a view, with the owners that they have if the tag is written as wanted, and the pods of each."""
+        deployments = {
+            f"{facts.observed.key.namespace}/{facts.gateway}": facts
+            for facts in self.facts[DEPLOYMENTS.kind].values()
+            if facts.gateway
+        }
+        after = view.objects.with_tag(wanted.name, wanted.revision)
+        return [
+            _observed_gateway(gateway, view, after, deployments.get(f"{gateway.namespace}/{gateway.name}"))
+            for gateway in view.gateways
+        ]
 
     def workload(self, key: Key) -> WorkloadFacts | None:
         """Return a workload; None if it does not exist."""

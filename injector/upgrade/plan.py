@@ -322,6 +322,7 @@ class Plan:
     gateways: tuple[OwnerChange, ...] = ()
     minor_changes: MinorChanges = field(default_factory=MinorChanges)
     missing_permissions: tuple[str, ...] | None = None
+    gateway_view: GatewayView = field(default_factory=GatewayView)
 
     @property
     def expected_seconds(self) -> float:
@@ -415,7 +416,9 @@ def make_plan(
         notes.append(f"workloads with revision {upgrade.source} by the label of their namespace, {how}: {direct}")
     gateways = fleet.gateways.changes(upgrade.tag, tags[-1].revision) if tags else ()
     notes += gateway_notes(fleet.gateways, upgrade.source)
-    return Plan(upgrade, tuple(entries), new, tuple(notes), old, back, fleet.outdated, gateways)
+    return Plan(
+        upgrade, tuple(entries), new, tuple(notes), old, back, fleet.outdated, gateways, gateway_view=fleet.gateways
+    )
 
 
 def _has_sidecar(workload: Workload, revision: Revision) -> bool:

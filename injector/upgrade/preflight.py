@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from injector.cluster.client import KubeClient
-    from injector.upgrade.document import Upgrade
     from injector.upgrade.plan import Entry, Plan
 
 PACE: Final = 0.1
@@ -52,6 +51,7 @@ async def preflight(
     ]
     missing = [fault] if fault else await _tag_faults(client, upgrade.tag)
     missing = missing or await missing_permissions(client, upgrade, later, rollout, PACE)
+    missing = missing or await _gateway_faults(client, plan)
     if missing:
         return tuple(missing)
     faults: list[str] = []
@@ -70,6 +70,23 @@ async def _tag_faults(client: KubeClient, tag: str) -> list[str]:
     items = await client.all(Scope(WEBHOOKS, labels=f"{TAG_LABEL}={tag}"), lambda item: item) if tag else []
     owners = [owner for item in items if (owner := owner_of(item)) is not None and owner.is_controller]
     return [f"tag {tag} belongs to {owner}" for owner in owners]
+
+
+async def _gateway_faults(client: KubeClient, plan: Plan) -> list[str]:
+    """Return why the Gateways whose owner the tag would change cannot be pinned."""
+    view = plan.gateway_view
+    if not plan.upgrade.gateways.pin:
+        return []
+    if view.unknown:
+        return [f"{view.unknown}; grant it, or write `gateways: {{pin: false}}`"]
+    places = sorted({change.gateway.namespace for change in plan.gateways})
+    if view.resource is None or not places or await _is_allowed(client, "patch", view.resource, ""):
+        return []
+    return [
+        f"no permission to patch {view.resource.plural} in namespace {place}"
+        for place in places
+        if not await _is_allowed(client, "patch", view.resource, place)
+    ]
 
 
 async def missing_permissions(

@@ -10,7 +10,9 @@ from injector.upgrade.state import Remaining
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
+    from injector.upgrade.document import Upgrade
     from injector.upgrade.plan import Entry, Plan, Workload
+    from injector.upgrade.state import State
 
 
 def work_left(plan: Plan, workloads: Sequence[Workload], namespaces: Collection[str]) -> tuple[Remaining, ...]:
@@ -24,6 +26,15 @@ def work_left(plan: Plan, workloads: Sequence[Workload], namespaces: Collection[
             (*_in_plan(plan, wrong), *_outside_of_tag(plan, workloads, namespaces, wrong)),
             key=lambda remaining: remaining.workload,
         )
+    )
+
+
+def gateways_left(upgrade: Upgrade, state: State) -> tuple[Remaining, ...]:
+    """Return the Gateways that are still pinned, after a user has skipped their wave."""
+    remedy = f"`injector upgrade resume {upgrade.name}` releases it"
+    return tuple(
+        Remaining(f"Gateway {name}", f"it is pinned to revision {gateway.pin}", remedy)
+        for name, gateway in sorted(state.gateways.items())
     )
 
 

@@ -9,19 +9,22 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.cluster.resources import NAMESPACES, Resource
+from injector.cluster.resources import DEPLOYMENTS, NAMESPACES, Resource
 from injector.cluster.session import ThreadSession
 from injector.errors import ClusterError, UsageError
+from injector.fleet.gateways import read_gateways
 from injector.golang.time import utc_text
+from injector.istio.labels import REVISION_LABEL
 from injector.upgrade.document import API_VERSION, KIND
 from injector.upgrade.gates import evaluate
 from injector.upgrade.observe import MARK, Observer, Watches
-from injector.upgrade.plan import BLOCKED, DONE, RESTART, ROLLOUT, STAYS
+from injector.upgrade.plan import BLOCKED, DONE, RESTART, ROLLOUT, STAYS, Key
 from injector.upgrade.preflight import PACE, WEBHOOK_FAILED, control_plane_fault, preflight
-from injector.upgrade.remaining import work_left
+from injector.upgrade.remaining import gateways_left, work_left
 from injector.upgrade.state import (
     BY_USER,
     COMPLETED,
+    GATEWAYS,
     MOVING,
     PAUSED,
     PREFLIGHT,
@@ -42,11 +45,13 @@ from injector.upgrade.step import (
     ObservedWorkload,
     mark_of,
     step,
+    wanted_tag,
     wants_gates,
+    wants_gateways,
     wants_preflight,
     wants_remaining,
 )
-from injector.upgrade.store import MANAGER
+from injector.upgrade.store import GATEWAY_MANAGER, MANAGER
 from injector.upgrade.tag import TagView, read_tag, tag_before, tag_data, write_tag
 
 if TYPE_CHECKING:
@@ -58,7 +63,7 @@ if TYPE_CHECKING:
     from injector.revisions.tags import Tag
     from injector.upgrade.document import Upgrade
     from injector.upgrade.gates import Tokens
-    from injector.upgrade.plan import Key
+    from injector.upgrade.gatewaywave import LabelChange, ObservedGateway
     from injector.upgrade.state import State
     from injector.upgrade.step import GateResult, Transition
     from injector.upgrade.store import Store, Stored
@@ -86,6 +91,7 @@ class Memory:
         survey: the last survey; ``surveyed`` and ``retries`` are the state that it was made for.
         observer: the times of the last changes of workloads.
         last_times: the time of the last preflight, survey for the end, and evaluation of the gates.
+        gateways: the resource of Gateways; None if it was not needed or the cluster does not have it.
         refused: the restarts that the API server refused: the mark, the time of the first try, and the reason.
         last: the state after the last turn.
         stepped: the time of the last step.
@@ -99,6 +105,7 @@ class Memory:
     retries: Mapping[str, float] = field(default_factory=dict)
     observer: Observer | None = None
     last_times: dict[str, float] = field(default_factory=dict)
+    gateways: Resource | None = None
     refused: dict[str, tuple[str, float, str]] = field(default_factory=dict)
     last: State | None = None
     stepped: float = 0.0
@@ -244,11 +251,17 @@ class Run:
         upgrade, runner, watches, memory = stored.upgrade, self.runner, self.watches, self.memory
         before = tag_before(upgrade, state)
         base = Observation(runner.now(), (), watches.fault, tag.tag, tag.fault, tag.writer, before)
-        if base.blind or (state.back and state.step == MOVING):
+        if base.blind:
+            return base
+        gateways = await self._gateways(upgrade, state, tag.tag, before)
+        base = replace(base, gateways=gateways)
+        if state.back and state.step == MOVING:
             return base
         survey, is_end = await self._survey(upgrade, state, before)
         plan = survey.plan.without(state.skipped)
-        remaining = work_left(plan, survey.workloads, state.namespaces) if is_end else None
+        remaining = None
+        if is_end:
+            remaining = (*work_left(plan, survey.workloads, state.namespaces), *gateways_left(upgrade, state))
         is_open, checked = upgrade.in_window(base.now), None
         is_prepared = tag.tag is None or upgrade.target in tag.tag.targets
         is_open = is_open and not needs_approval(upgrade, state)
@@ -261,7 +274,7 @@ class Run:
         observer = memory.observer = memory.observer or Observer(plan.target, upgrade.gates.max_restarts)
         # In a thread, because the event loop of a server answers admissions: 5,000 workloads take 0.1 s, every two seconds.
         views, exhausted = await asyncio.to_thread(observer.observe, plan, *watches.snapshot(), state.restarting, now)
-        gates = await self._gates(upgrade, state, [view.key for view in views if view.wave == state.wave and view.new])
+        gates = await self._gates(upgrade, state, _keys_for_gates(state, views, gateways))
         return replace(
             base,
             now=now,
@@ -289,11 +302,26 @@ class Run:
             memory.surveyed, memory.retries = wanted, state.retries
         return memory.survey, is_end
 
+    async def _gateways(
+        self, upgrade: Upgrade, state: State, tag: Tag | None, before: Tag | None
+    ) -> list[ObservedGateway]:
+        """Return the Gateways if the next step needs them. Those that may not be listed are none: the preflight has told so."""
+        wanted = wanted_tag(upgrade, state, before)
+        if wanted is None or not wants_gateways(upgrade, state, tag, before):
+            return []
+        memory, runner = self.memory, self.runner
+        known = {} if memory.survey is None else memory.survey.plan.gateway_view.revisions
+        revisions = {upgrade.source: None, upgrade.target: None, **known}
+        view = await read_gateways(runner.client, runner.istio_namespace, revisions, {})
+        memory.gateways = view.resource
+        return self.watches.gateways(view, wanted)
+
     async def _gates(self, upgrade: Upgrade, state: State, keys: list[Key]) -> tuple[GateResult, ...] | None:
         if not wants_gates(state):
             return None
         now = self.runner.now()
-        if now - state.since < upgrade.soak and not self._is_time("gates", GATE_INTERVAL):
+        is_over = state.step == SOAKING and now - state.since >= upgrade.soak
+        if not is_over and not self._is_time("gates", GATE_INTERVAL):
             return None
         return await evaluate(upgrade, state, keys, now, self.runner.tokens)
 
@@ -327,12 +355,33 @@ class Run:
         if decision.tag is not None:
             session = ThreadSession(asyncio.get_running_loop(), self.runner.client)
             await asyncio.to_thread(self.runner.write_tag, session, self.runner.istio_namespace, decision.tag, tag)
+        for change in decision.labels:
+            await self._write_label(upgrade, change)
         for key in decision.restarts:
             mark = mark_of(upgrade, decision.state, str(key))
             workload = self.watches.workload(key)
             # Another runner may have restarted it since the decision; the version would then be a newer one.
             if workload is not None and workload.observed.mark != mark:
                 await self._restart(key, workload.version, mark, decision.state.token_of(str(key)))
+
+    async def _write_label(self, upgrade: Upgrade, change: LabelChange) -> None:
+        """Write the label of one Gateway, if it is still as it was observed."""
+        resource = self.memory.gateways
+        if resource is None:
+            return
+        namespace, _, name = change.name.partition("/")
+        labels = {REVISION_LABEL: change.label}
+        meta = {"name": name, "namespace": namespace, "resourceVersion": change.version, "labels": labels}
+        try:
+            item = await self.runner.client.merge(resource, {"metadata": meta}, manager=GATEWAY_MANAGER)
+        except ClusterError as error:
+            if error.reason not in ("conflict", "missing"):
+                raise
+            return
+        about = {"apiVersion": resource.api_version, "kind": resource.kind, "name": name, "namespace": namespace}
+        about["uid"] = item["metadata"].get("uid", "")
+        what = "follows its tag again" if change.label is None else f"has label {REVISION_LABEL}={change.label}"
+        await self._record(about, "Normal", "UpgradeGateway", f"{what}, by upgrade {upgrade.name}")
 
     async def _restart(self, key: Key, version: str, mark: str, token: float) -> None:
         """Restart one workload, if it is still as it was observed."""
@@ -427,6 +476,18 @@ class Run:
 def _about(stored: Stored) -> dict[str, Any]:
     meta = stored.item["metadata"]
     return {"apiVersion": API_VERSION, "kind": KIND, "name": stored.upgrade.name, "uid": meta.get("uid", "")}
+
+
+def _keys_for_gates(state: State, views: Sequence[ObservedWorkload], gateways: Sequence[ObservedGateway]) -> list[Key]:
+    """Return the workloads that the gates ask about: those of the wave, or the Deployments of the Gateways that were released."""
+    if state.step != GATEWAYS:
+        return [view.key for view in views if view.wave == state.wave and view.new]
+    released = [
+        view
+        for view in gateways or ()
+        if view.deployment and view.name in state.gateways and state.gateways[view.name].moving
+    ]
+    return [Key(view.name.partition("/")[0], DEPLOYMENTS.kind, view.deployment) for view in released]
 
 
 def _stage(state: State) -> tuple[object, ...]:

@@ -32,8 +32,9 @@ PREFLIGHT: Final = "Preflight"
 MOVING: Final = "Moving"
 RESTARTING: Final = "Restarting"
 SOAKING: Final = "Soaking"
+GATEWAYS: Final = "MovingGateways"
 CHECKING: Final = "Checking"
-STEPS: Final = (PREFLIGHT, MOVING, RESTARTING, SOAKING, CHECKING)
+STEPS: Final = (PREFLIGHT, MOVING, RESTARTING, SOAKING, GATEWAYS, CHECKING)
 
 VERBS: Final = ("pause", "resume", "promote", "abort", "rollback", "accept")
 """The commands that change a state, as those of the kubectl plugin of Argo Rollouts. ``accept`` closes an upgrade that is Incomplete."""
@@ -67,6 +68,27 @@ class PlannedRestart:
 
 
 @dataclass(frozen=True, slots=True)
+class PinnedGateway:
+    """A Gateway whose label ``istio.io/rev`` an upgrade has changed, or is about to.
+
+    Attributes:
+        label: the value before; None if it had no such label.
+        pin: the revision that it is pinned to.
+        since: the time of the decision to pin it, or to give it back its label.
+        moving: whether it gets back its label.
+        in_service: whether it was in service before the change.
+        ready: the time since which it is in service after the change; 0 if it is not.
+    """
+
+    label: str | None
+    pin: str
+    since: float
+    moving: bool = False
+    in_service: bool = True
+    ready: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Remaining:
     """A workload that an upgrade leaves behind at its end: its name, the reason, and the remedy."""
 
@@ -97,6 +119,7 @@ class State:
         retries: the tokens of the marks of workloads that a user tries again, by workload; that of the wave does not count for them.
         restarting: the workloads that are being restarted. A workload is added before its restart, and removed when its pods are complete,
             so that every runner counts it for the limits, in the next wave and in a rollback too.
+        gateways: the Gateways that the upgrade has pinned, by namespace and name.
         sidecars: the names that the old and the new revision write into pods. A rollback needs no more of the new revision.
         pins: the revisions to which workloads of the tag were pinned when the run began: the tag keeps them, with weight 0.
         fingerprint: that of the new revision's configuration when the run began.
@@ -126,6 +149,7 @@ class State:
     skipped: tuple[str, ...] = ()
     retries: Mapping[str, float] = field(default_factory=dict)
     restarting: Mapping[str, PlannedRestart] = field(default_factory=dict)
+    gateways: Mapping[str, PinnedGateway] = field(default_factory=dict)
     tag_before: TagBefore = field(default_factory=TagBefore)
     sidecars: tuple[str, str] = ("", "")
     pins: tuple[str, ...] = ()
@@ -213,6 +237,10 @@ class State:
             for name, restart in self.restarting.items()
         }
         data["retries"] = {name: utc_text(token) for name, token in self.retries.items()}
+        data["gateways"] = {
+            name: {**asdict(gateway), "since": utc_text(gateway.since), "ready": utc_text(gateway.ready)}
+            for name, gateway in self.gateways.items()
+        }
         data["sidecars"] = dict(zip(("from", "to"), self.sidecars, strict=True))
         return {_KEYS.get(name, name): value for name, value in data.items()}
 
@@ -250,7 +278,9 @@ def new_state(
         sidecars=sidecars,
         pins=pins,
     )
-    return state if before is None else replace(state, token=before.last_token, restarting=before.restarting)
+    if before is None:
+        return state
+    return replace(state, token=before.last_token, restarting=before.restarting, gateways=before.gateways)
 
 
 START_AGAIN: Final = "another version of the injector or a person wrote it: delete the Upgrade and create it again"
@@ -272,6 +302,11 @@ def read_state(status: Any, upgrade: Upgrade, *, where: str) -> State:
             }
         if "retries" in raw:
             raw["retries"] = {name: _time(text) for name, text in dict(raw["retries"]).items()}
+        if "gateways" in raw:
+            raw["gateways"] = {
+                name: {"label": None, **gateway, **{key: _time(gateway[key]) for key in ("since", "ready")}}
+                for name, gateway in dict(raw["gateways"]).items()
+            }
         if "sidecars" in raw:
             raw["sidecars"] = [raw["sidecars"].get(key, "") for key in ("from", "to")]
         state = msgspec.convert(raw, State)
@@ -398,8 +433,10 @@ def promote(state: State, upgrade: Upgrade, now: float) -> State:
     """
     if state.step in (PREFLIGHT, MOVING):
         return state.at(MOVING, now)
-    if state.wave + 1 == len(upgrade.waves):
+    if state.step == GATEWAYS or (state.wave + 1 == len(upgrade.waves) and not state.gateways):
         return state.at(CHECKING, now)
+    if state.wave + 1 == len(upgrade.waves):
+        return state.at(GATEWAYS, now)
     return state.at(PREFLIGHT, now, wave=state.wave + 1, approved=False, counts={}, gates={})
 
 

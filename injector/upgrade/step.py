@@ -20,6 +20,7 @@ performs the actions. ``_rules`` is the table of phases and steps: of the rules 
                              faults, after PREFLIGHT_GRACE                     fail
                              no faults                                         to Moving
                  Moving      the tag is not one that this upgrade writes       pause
+                             the tag would change the owner of Gateways        pin them, a few at a time
                              the tag has not moved                             write the tag
                              the tag has moved                                 to Restarting, with a new mark
                  Restarting  the tag was changed                               fail
@@ -29,16 +30,22 @@ performs the actions. ``_rules`` is the table of phases and steps: of the rules 
                  Soaking     the tag was changed                               fail
                              a workload has old pods, and was not restarted    to Restarting
                              new pods do not work, or a gate fails             fail
-                             the soak time is over, and the gates pass         to Preflight of the next wave, or to Checking
+                             the soak time is over, and the gates pass         to Preflight of the next wave, to Gateways, or to Checking
+                 Gateways    the tag was changed, or a gate fails              fail
+                             a Gateway is not in service in time               fail
+                             Gateways are pinned                               release them, a few at a time
+                             none is pinned                                    to Checking
                  Checking    the tag was changed                               fail
                              a workload is tried again                         restart it within the limits
                              the survey finds work that is left                Incomplete
                              the survey finds none                             Completed
-    RollingBack  Moving      the tag is not that before the upgrade            write the tag, whoever changed it
+    RollingBack  Moving      the tag would change the owner of Gateways        pin them
+                             the tag is not that before the upgrade            write the tag, whoever changed it
                              the tag is that before the upgrade                to Restarting, with a new mark
                  Restarting  the tag is not that before the upgrade            write the tag
                              workloads with new pods, or about to get them     restart them within the limits
-                             all are complete                                  to Checking
+                             all are complete                                  to Gateways, or to Checking
+                 Gateways    as in Running
                  Checking    the tag is not that before the upgrade            write the tag
                              a workload has new pods, and was not restarted    to Restarting
                              the survey finds work that is left                Incomplete
@@ -63,10 +70,12 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from injector.hints import first_of
 from injector.upgrade.document import PASS, ROLLBACK
+from injector.upgrade.gatewaywave import LabelChange, ObservedGateway, pin, release
 from injector.upgrade.plan import BLOCKED, DONE, RESTART, STAYS, limit_fault, prepare_tag, tag_in_wave
 from injector.upgrade.state import (
     CHECKING,
     COMPLETED,
+    GATEWAYS,
     INCOMPLETE,
     MOVING,
     PAUSED,
@@ -188,6 +197,7 @@ class Observation:
         preflight: the faults that the preflight found; None if it was not made.
         gates: the results of the gates; None if they were not evaluated.
         remaining: the work that a survey for the end finds; None if it was not made.
+        gateways: the Gateways that Istio serves, if the step needs them, see ``wants_gateways``.
     """
 
     now: float
@@ -204,15 +214,17 @@ class Observation:
     preflight: tuple[str, ...] | None = None
     gates: tuple[GateResult, ...] | None = None
     remaining: tuple[Remaining, ...] | None = None
+    gateways: Sequence[ObservedGateway] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """The next state, the tag to write if it changes, and the workloads to restart. The state is stored first."""
+    """The next state, the tag to write if it changes, the workloads to restart, and the labels of Gateways. The state is stored first."""
 
     state: State
     tag: Tag | None = None
     restarts: tuple[Key, ...] = ()
+    labels: tuple[LabelChange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,12 +304,14 @@ def _rules() -> Mapping[tuple[str, str], tuple[Rule, ...]]:
             *(_give_way, _keep_foreign_tag, _restart_single_workloads, _wait_for_approval),
             *(_wait_for_window, _prepare_tag, _preflight),
         ),
-        (RUNNING, MOVING): (_give_way, _keep_foreign_tag, _move_tag, _begin_restarts),
+        (RUNNING, MOVING): (_give_way, _keep_foreign_tag, _pin_gateways, _move_tag, _begin_restarts),
         (RUNNING, RESTARTING): (_fail_on_changed_tag, _fail_on_broken_pods, _restart_wave),
         (RUNNING, SOAKING): (_fail_on_changed_tag, _restart_late_workloads, _soak),
         (RUNNING, CHECKING): (_fail_on_changed_tag, _restart_single_workloads, _end),
-        (ROLLING_BACK, MOVING): (_move_tag_back, _begin_restarts),
+        (RUNNING, GATEWAYS): (_fail_on_changed_tag, _release_gateways),
+        (ROLLING_BACK, MOVING): (_pin_gateways, _move_tag_back, _begin_restarts),
         (ROLLING_BACK, RESTARTING): (_move_tag_back, _restart_back),
+        (ROLLING_BACK, GATEWAYS): (_move_tag_back, _release_gateways),
         (ROLLING_BACK, CHECKING): (_move_tag_back, _restart_missed_workloads, _end),
     }
 
@@ -326,7 +340,14 @@ def wants_preflight(state: State) -> bool:
 
 def wants_gates(state: State) -> bool:
     """Return whether the next step needs the gates."""
-    return (state.phase, state.step) == (RUNNING, SOAKING)
+    return (state.phase, state.step) in ((RUNNING, SOAKING), (RUNNING, GATEWAYS))
+
+
+def wants_gateways(upgrade: Upgrade, state: State, tag: Tag | None, before: Tag | None) -> bool:
+    """Return whether the next step needs the Gateways: to release them, or before it writes the tag."""
+    if before is None or not upgrade.gateways.pin:
+        return False
+    return state.step == GATEWAYS or (state.step == MOVING and tag != wanted_tag(upgrade, state, before))
 
 
 def wants_remaining(state: State) -> bool:
@@ -365,14 +386,12 @@ def _keep_foreign_tag(inputs: StepInput) -> Transition | None:
 
 
 def _fail_on_changed_tag(inputs: StepInput) -> Transition | None:
-    is_own = inputs.observation.tag == _wanted_tag(inputs) and not inputs.observation.tag_fault
+    is_own = inputs.observation.tag == _tag_of_wave(inputs) and not inputs.observation.tag_fault
     return None if is_own else _fail(inputs, TAG_CHANGED, _changed_text(inputs))
 
 
-def _wanted_tag(inputs: StepInput) -> Tag | None:
-    """Return the tag of the current wave."""
-    before, state = inputs.observation.tag_before, inputs.state
-    return None if before is None else tag_in_wave(inputs.upgrade, before, state.wave, state.pins)
+def _tag_of_wave(inputs: StepInput) -> Tag | None:
+    return wanted_tag(inputs.upgrade, inputs.state, inputs.observation.tag_before)
 
 
 def _restore_tag(inputs: StepInput) -> Transition:
@@ -415,7 +434,7 @@ def _prepare_tag(inputs: StepInput) -> Transition | None:
 
 
 def _move_tag(inputs: StepInput) -> Transition | None:
-    wanted = _wanted_tag(inputs)
+    wanted = _tag_of_wave(inputs)
     return None if inputs.observation.tag == wanted else Transition(inputs.state, tag=wanted)
 
 
@@ -487,6 +506,50 @@ def _soak(inputs: StepInput) -> Transition:
     return Transition(promote(state, upgrade, inputs.now))
 
 
+# The Gateways
+
+
+def wanted_tag(upgrade: Upgrade, state: State, before: Tag | None) -> Tag | None:
+    """Return the tag that the step wants: that before the upgrade on the way back, and else that of the current wave."""
+    if before is None or state.back:
+        return before
+    return tag_in_wave(upgrade, before, state.wave, state.pins)
+
+
+def _pin_gateways(inputs: StepInput) -> Transition | None:
+    """Pin the Gateways whose owner the tag would change. A rollback does not wait for their pods."""
+    upgrade, state, observation = inputs.upgrade, inputs.state, inputs.observation
+    if not wants_gateways(upgrade, state, observation.tag, observation.tag_before):
+        return None
+    wave, timeout = upgrade.gateways, upgrade.timeout
+    decision = pin(wave, state.gateways, observation.gateways, now=inputs.now, timeout=timeout, waits=not state.back)
+    state = replace(state, gateways=decision.gateways)
+    if decision.faults:
+        return _fail(replace(inputs, state=state), "GatewaysFailed", _first(decision.faults))
+    if decision.is_done:
+        return None if state == inputs.state else Transition(state)
+    return Transition(replace(state, reason=decision.reason or "pinning Gateways"), labels=decision.changes)
+
+
+def _release_gateways(inputs: StepInput) -> Transition:
+    """Let the Gateways follow the tag again, a few at a time."""
+    upgrade, state, observation = inputs.upgrade, inputs.state, inputs.observation
+    if not state.gateways:
+        return Transition(state.at(CHECKING, inputs.now))
+    failed = [f"gate {gate.name}: {gate.detail}" for gate in observation.gates or () if gate.result == FAILED]
+    if failed:
+        return _fail(inputs, "GateFailed", _first(failed))
+    hold = "" if state.back else observation.hold and f"waiting for {observation.hold}"
+    if not state.back and not upgrade.in_window(inputs.now):
+        hold = hold or WINDOW
+    wave, timeout = upgrade.gateways, upgrade.timeout
+    decision = release(wave, state.gateways, observation.gateways, now=inputs.now, timeout=timeout, hold=hold)
+    state = replace(state, gateways=decision.gateways)
+    if decision.faults:
+        return _fail(replace(inputs, state=state), "GatewaysFailed", _first(decision.faults))
+    return Transition(replace(state, cause="", reason=decision.reason), labels=decision.changes)
+
+
 # The restarts
 
 
@@ -533,7 +596,7 @@ def _restart_wave(inputs: StepInput) -> Transition:
 
 def _restart_back(inputs: StepInput) -> Transition:
     """Restart the workloads that have the new revision. A workload that does not recover holds up no other one."""
-    return _plan_restarts(inputs, inputs.overdue_back, CHECKING)
+    return _plan_restarts(inputs, inputs.overdue_back, GATEWAYS if inputs.state.gateways else CHECKING)
 
 
 def _plan_restarts(inputs: StepInput, overdue: Sequence[ObservedWorkload], following: str) -> Transition:

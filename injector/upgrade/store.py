@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 UPGRADES: Final = Resource(API_VERSION, "upgrades", KIND, namespaced=False)
 MANAGER: Final = "injector-upgrade"
+GATEWAY_MANAGER: Final = "injector-upgrade-gateways"
+"""The field manager of the labels of Gateways."""
 INSTALL_CRD: Final = "injector upgrade crd | kubectl apply -f -"
 """The command that installs the resource."""
 _PACKAGE: Final = Path(__file__).resolve().parents[1]

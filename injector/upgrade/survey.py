@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from injector.cluster.resources import WEBHOOKS
 from injector.errors import DataError, InjectorError, TagError, UsageError
-from injector.fleet.gateways import GatewayView, read_gateways
+from injector.fleet.gateways import GatewayView, minors_of, read_gateways
 from injector.fleet.routing import destination, find_called, pod_labels, requested_name
 from injector.fleet.status import PodStatuses
 from injector.fleet.view import ClusterView, notes_of_unknown_namespaces, read_view
@@ -125,7 +125,7 @@ async def read_fleet(
     state = view.revisions.state
     gateways = GatewayView()
     if document.tag:
-        gateways = await read_gateways(reader, sources.istio_namespace, state.revisions, state.tags)
+        gateways = await read_gateways(reader, sources.istio_namespace, minors_of(state.revisions), state.tags)
     return Fleet(
         source, target, tags.get(document.tag), workloads, (old, new), notes, frozenset(outdated), gateways=gateways
     )

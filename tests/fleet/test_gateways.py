@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from injector.errors import ClusterError
-from injector.fleet.gateways import GatewayView, OwnerChange, gateway_notes, read_gateways
+from injector.fleet.gateways import GatewayView, OwnerChange, gateway_notes, minors_of, read_gateways
 from injector.revisions.tags import Tag
 from tests.cli.clusters import HOME, FakeKube, cluster, labelled, tag
 from tests.cluster.fakes import failure
@@ -38,7 +38,7 @@ GATEWAYS = (
 
 
 async def view_of(reader: Any) -> GatewayView:
-    return await read_gateways(reader, HOME, RAWS, PROD)
+    return await read_gateways(reader, HOME, minors_of(RAWS), PROD)
 
 
 def described(changes: tuple[OwnerChange, ...]) -> dict[str, str]:

@@ -3,8 +3,8 @@
 Two runners see workloads and pods as they were up to six seconds ago, each at another moment. They die between the decision, its
 storing and its actions, are refused by a version that has changed, and act late. Users pause, promote, approve and roll back, and skip
 and retry workloads. Workloads are deleted, scaled, and moved away by the label of their namespace. The simulation raises AssertionError if
-a workload is restarted twice for one mark, or although it is skipped, or before the approval of its wave, if a limit is exceeded, or if an
-upgrade ends with work that it does not name.
+a workload is restarted twice for one mark, or although it is skipped, or before the approval of its wave, if a limit is exceeded, if a
+Gateway changes its owner with the tag or beside another one, or if an upgrade ends with work that it does not name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from typing import Any, Final
 
 from injector.errors import UsageError
 from injector.revisions.tags import Tag, tag_annotations
+from injector.upgrade.gatewaywave import LabelChange, ObservedGateway
 from injector.upgrade.plan import BLOCKED, RESTART, STAYS, Key
+from injector.upgrade.remaining import gateways_left
 from injector.upgrade.state import (
     INCOMPLETE,
     PAUSED,
@@ -31,7 +33,15 @@ from injector.upgrade.state import (
     retry_workload,
     skip_workload,
 )
-from injector.upgrade.step import Observation, ObservedWorkload, mark_of, step, wants_remaining
+from injector.upgrade.step import (
+    Observation,
+    ObservedWorkload,
+    mark_of,
+    step,
+    wanted_tag,
+    wants_gateways,
+    wants_remaining,
+)
 from tests.upgrade.fleets import NEW, OLD, PROD, upgrade
 
 INTERVAL: Final = 2.0
@@ -68,6 +78,18 @@ class SimulatedWorkload:
 
 
 @dataclass
+class SimulatedGateway:
+    """A Gateway with its label, and the time until which it is not in service."""
+
+    name: str
+    label: str | None
+    first_label: str | None
+    version: int = 0
+    busy_until: float = 0.0
+    is_moving: bool = False
+
+
+@dataclass
 class World:
     """A cluster, its Upgrade, and the clock."""
 
@@ -81,6 +103,7 @@ class World:
     pending: list[tuple[float, Callable[[], None]]] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     skipped: dict[str, float] = field(default_factory=dict)
+    gateways: dict[str, SimulatedGateway] = field(default_factory=dict)
     approved: set[int] = field(default_factory=set)
     retried: set[str] = field(default_factory=set)
     """The marks of workloads that are tried again."""
@@ -97,6 +120,10 @@ class World:
             action = BLOCKED if self.random.random() < 0.05 else RESTART
             pods = Counter({OLD: desired})
             self.workloads[str(key)] = SimulatedWorkload(key, index % 2, disrupts, pods, action, desired=desired)
+
+        for index in range(self.random.randint(0, 4)):
+            label = self.random.choice([None, None, "prod"])
+            self.gateways[f"n{index % 2}/g{index}"] = SimulatedGateway(f"n{index % 2}/g{index}", label, label)
 
     def chance(self, probability: float) -> bool:
         return self.random.random() < probability
@@ -178,7 +205,39 @@ class World:
 
     def write_tag(self, tag: Tag, expected: Tag) -> None:
         if self.tag == expected:
+            owners = {name: self.owner_of(gateway) for name, gateway in self.gateways.items()}
             self.tag = tag
+            changed = [name for name, gateway in self.gateways.items() if self.owner_of(gateway) != owners[name]]
+            assert not changed, f"the tag changes the owner of {changed}"
+
+    def owner_of(self, gateway: SimulatedGateway, tag: Tag | None = None) -> str:
+        return (tag or self.tag).revision if gateway.label in (None, "prod") else gateway.label
+
+    def write_label(self, change: LabelChange) -> None:
+        gateway = self.gateways.get(change.name)
+        if gateway is None or str(gateway.version) != change.version:
+            self.counts["label of an old version"] += 1
+            return
+        owner = self.owner_of(gateway)
+        gateway.label, gateway.version = change.label, gateway.version + 1
+        gateway.busy_until = self.now + self.random.choice([0, 2, 8, 20])
+        gateway.is_moving = self.owner_of(gateway) != owner
+        self.counts["owner changes"] += gateway.is_moving
+        moving = [other.name for other in self.gateways.values() if other.is_moving and other.busy_until > self.now]
+        assert len(moving) <= self.upgrade.gateways.limit, f"{moving} change their owner at once"
+
+    def observed_gateways(self, wanted: Tag | None) -> list[ObservedGateway]:
+        return [
+            ObservedGateway(
+                gateway.name,
+                gateway.label,
+                str(gateway.version),
+                (self.owner_of(gateway),),
+                (self.owner_of(gateway, wanted),),
+                "not Programmed" if gateway.busy_until > self.now else "",
+            )
+            for gateway in self.gateways.values()
+        ]
 
     def check_limits(self) -> None:
         limits = self.upgrade.limits
@@ -208,6 +267,9 @@ class World:
             preflight=(),
             gates=(),
             remaining=remaining,
+            gateways=self.observed_gateways(wanted_tag(document, state, PROD))
+            if wants_gateways(document, state, tag, PROD)
+            else (),
         )
         decision = step(document, state, observation)
         if self.chance(0.1):
@@ -227,6 +289,8 @@ class World:
         def act() -> None:
             if decision.tag is not None:
                 self.write_tag(decision.tag, tag)
+            for change in decision.labels:
+                self.write_label(change)
             for key in decision.restarts:
                 self.restart(str(key), versions[str(key)], mark_of(document, decision.state, str(key)))
 
@@ -254,9 +318,10 @@ class World:
     def remaining(self, state: State) -> tuple[Remaining, ...]:
         """The work that a survey finds now."""
         wrong = NEW if state.back else OLD
-        return tuple(
+        workloads = [
             Remaining(name, "reason", "remedy") for name, workload in self.workloads.items() if workload.pods[wrong]
-        )
+        ]
+        return (*workloads, *gateways_left(self.upgrade, state))
 
     def command(self, verb: str) -> None:
         was_waiting = needs_approval(self.upgrade, self.state)
@@ -294,6 +359,9 @@ class World:
         wrong = NEW if state.back else OLD
         named = {item.workload for item in state.remaining}
         left = {name for name, workload in self.workloads.items() if workload.pods[wrong]}
+        left |= {
+            f"Gateway {gateway.name}" for gateway in self.gateways.values() if gateway.label != gateway.first_label
+        }
         assert left <= named, f"{state.phase} with {left - named} unnamed"
         assert bool(left) <= (state.phase == INCOMPLETE), f"{state.phase} with {left}"
 
@@ -314,7 +382,7 @@ def simulate(seed: int) -> Counter[str]:
         "unavailablePodsPerNamespace": random.randint(2, 4),
     }
     spec = {"waves": waves, "soak": "10s", "timeout": "1h", "limits": limits}
-    world = World(random, {**spec, "onFailure": random.choice(["Pause", "Rollback"])})
+    world = World(random, {**spec, "gateways": {"soak": "6s"}, "onFailure": random.choice(["Pause", "Rollback"])})
     world.tick()
     rollback_at = random.randint(1, 120) if world.chance(0.4) else 0
     for number in range(1, TICKS):
