@@ -1,0 +1,134 @@
+"""The loop of a runner with Gateways: pinned before the tag moves, released one at a time, and the same on the way back."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from injector.cluster.resources import NAMESPACES, Resource
+from injector.upgrade.state import COMPLETED, INCOMPLETE, PAUSED, ROLLED_BACK
+from tests.cluster.fakeapi import refusal
+from tests.cluster.fakes import in_fake_time
+from tests.manifests import gateway_of, namespace_of
+from tests.tasks import until
+from tests.upgrade.fleets import NEW, OLD, PROD
+from tests.upgrade.test_run import Api, Run
+
+GATEWAYS = Resource("gateway.networking.k8s.io/v1", "gateways", "Gateway", namespaced=True)
+REV = "istio.io/rev"
+
+
+@dataclass
+class GatewayApi(Api):
+    """Deployments, and Gateways that are in service at once. ``written`` has each label that was written, with the tag's revision then."""
+
+    written: list[tuple[str, str | None, str]] = field(default_factory=list)
+    is_programmed: bool = True
+
+    async def find_resource(self, kind: str, group: str) -> Resource | None:
+        del group
+        return GATEWAYS if kind == "Gateway" else None
+
+    async def merge(self, resource: Resource, manifest: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
+        if resource != GATEWAYS:
+            return await super().merge(resource, manifest, manager=manager)
+        assert manager == "injector-upgrade-gateways"
+        meta = manifest["metadata"]
+        item = copy.deepcopy(self.objects["gateways", meta["namespace"], meta["name"]])
+        if item["metadata"]["resourceVersion"] != meta["resourceVersion"]:
+            raise refusal("conflict", 409)
+        labels = {**item["metadata"]["labels"], **meta["labels"]}
+        item["metadata"]["labels"] = {key: value for key, value in labels.items() if value is not None}
+        if not self.is_programmed:
+            item["status"] = {}
+        self.written.append((meta["name"], meta["labels"][REV], self.tag.revision))
+        return self._write(resource, item)
+
+
+def fleet(workloads: int = 2) -> GatewayApi:
+    api = GatewayApi()
+    api.fill(workloads)
+    api.move(PROD, PROD)
+    conditions = [{"type": kind, "status": "True"} for kind in ("Accepted", "Programmed")]
+    for name, labels in (("a", {}), ("b", {REV: "prod"}), ("own", {REV: OLD})):
+        api.put(GATEWAYS, gateway_of(name, "edge", labels, status={"conditions": conditions}))
+    api.put(NAMESPACES, namespace_of("edge", {REV: "prod"}))
+    return api
+
+
+def labels_of(api: GatewayApi) -> dict[str, str | None]:
+    return {key[2]: item["metadata"]["labels"].get(REV) for key, item in api.objects.items() if key[0] == "gateways"}
+
+
+BEFORE = {"a": None, "b": "prod", "own": OLD}
+RELEASES = [("a", None), ("b", "prod")]
+
+
+@in_fake_time
+async def test_gateways_are_pinned_before_the_tag_moves_and_released_after_the_workloads() -> None:
+    run = Run(api := fleet(), {"soak": "0s"})
+
+    assert (await run.run()).phase == COMPLETED
+    pins = [("a", OLD, OLD), ("b", OLD, OLD)]
+    assert api.written == [*pins, *((*release, NEW) for release in RELEASES)]
+    assert labels_of(api) == BEFORE
+
+
+@in_fake_time
+async def test_a_rollback_does_the_same_in_the_other_direction() -> None:
+    run = Run(api := fleet(0), {"soak": "0s"})
+    assert (await run.run()).phase == COMPLETED
+
+    api.written.clear()
+    await run.store("").command("rollback", run.now())
+    assert (await run.run()).phase == ROLLED_BACK
+    pins = [("a", NEW, NEW), ("b", NEW, NEW)]
+    assert api.written == [*pins, *((*release, OLD) for release in RELEASES)]
+    assert labels_of(api) == BEFORE
+
+
+@in_fake_time
+async def test_without_pins_the_gateways_follow_the_tag() -> None:
+    run = Run(api := fleet(), {"soak": "0s", "gateways": {"pin": False}})
+
+    assert ((await run.run()).phase, api.written) == (COMPLETED, [])
+
+
+@in_fake_time
+async def test_a_gateway_that_is_not_in_service_after_its_pin_stops_the_upgrade_before_the_tag_moves() -> None:
+    run = Run(api := fleet(), {"soak": "0s", "timeout": "1m"})
+    api.is_programmed = False
+    state = await run.run()
+
+    assert (state.phase, state.cause) == (PAUSED, "GatewaysFailed")
+    assert state.reason == "Gateway edge/a: it is not Accepted: no such condition after 60 s"
+    assert (api.written, api.tag.revision) == ([("a", OLD, OLD)], OLD)
+
+
+@in_fake_time
+async def test_a_gateway_that_is_not_in_service_after_its_release_stops_the_next_ones() -> None:
+    run = Run(api := fleet(), {"soak": "0s", "timeout": "1m"})
+    task = asyncio.create_task(run.run())
+    await until(lambda: len(api.written) == 2, every=1)
+    api.is_programmed = False
+    state = await task
+
+    assert (state.phase, state.cause) == (PAUSED, "GatewaysFailed")
+    assert [name for name, label, _ in api.written if label != OLD] == ["a"]
+
+
+@in_fake_time
+async def test_gateways_whose_wave_a_user_skips_are_named_and_released_later() -> None:
+    run = Run(api := fleet(), {"soak": "0s", "gateways": {"soak": "10m"}})
+    task = asyncio.create_task(run.run())
+    await until(lambda: len(api.written) == 3, every=1)
+    await run.store("").command("promote", run.now())
+    state = await task
+
+    assert (state.phase, state.remaining[-1].workload) == (INCOMPLETE, "Gateway edge/b")
+    assert state.remaining[-1].reason == "it is pinned to revision 1-28"
+    await run.store("").command("resume", run.now())
+    assert ((await run.run()).phase, labels_of(api)) == (COMPLETED, BEFORE)
