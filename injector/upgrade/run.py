@@ -45,7 +45,7 @@ from injector.upgrade.step import (
     ObservedWorkload,
     mark_of,
     step,
-    wanted_tag,
+    tag_to_write,
     wants_gates,
     wants_gateways,
     wants_preflight,
@@ -306,7 +306,7 @@ class Run:
         self, upgrade: Upgrade, state: State, tag: Tag | None, before: Tag | None
     ) -> list[ObservedGateway]:
         """Return the Gateways if the next step needs them. Those that may not be listed are none: the preflight has told so."""
-        wanted = wanted_tag(upgrade, state, before)
+        wanted = tag_to_write(upgrade, state, tag, before) or tag or before
         if wanted is None or not wants_gateways(upgrade, state, tag, before):
             return []
         memory, runner = self.memory, self.runner

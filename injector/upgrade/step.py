@@ -310,9 +310,9 @@ def _rules() -> Mapping[tuple[str, str], tuple[Rule, ...]]:
         (RUNNING, CHECKING): (_fail_on_changed_tag, _restart_single_workloads, _end),
         (RUNNING, GATEWAYS): (_fail_on_changed_tag, _release_gateways),
         (ROLLING_BACK, MOVING): (_pin_gateways, _move_tag_back, _begin_restarts),
-        (ROLLING_BACK, RESTARTING): (_move_tag_back, _restart_back),
-        (ROLLING_BACK, GATEWAYS): (_move_tag_back, _release_gateways),
-        (ROLLING_BACK, CHECKING): (_move_tag_back, _restart_missed_workloads, _end),
+        (ROLLING_BACK, RESTARTING): (_pin_gateways, _move_tag_back, _restart_back),
+        (ROLLING_BACK, GATEWAYS): (_pin_gateways, _move_tag_back, _release_gateways),
+        (ROLLING_BACK, CHECKING): (_pin_gateways, _move_tag_back, _restart_missed_workloads, _end),
     }
 
 
@@ -324,7 +324,7 @@ def step(upgrade: Upgrade, state: State, observation: Observation) -> Transition
     if observation.now > state.deadline and not needs_approval(upgrade, state):
         return _fail(inputs, "DeadlineExceeded", "the deadline has passed")
     if state.phase == RUNNING and state.cause == TAG_CHANGED:
-        return _restore_tag(inputs)
+        return _pin_gateways(inputs) or _restore_tag(inputs)
     if observation.blind:
         return Transition(replace(state, cause=NOT_OBSERVED, reason=observation.blind))
     if state.cause == NOT_OBSERVED:
@@ -347,7 +347,7 @@ def wants_gateways(upgrade: Upgrade, state: State, tag: Tag | None, before: Tag 
     """Return whether the next step needs the Gateways: to release them, or before it writes the tag."""
     if before is None or not upgrade.gateways.pin:
         return False
-    return state.step == GATEWAYS or (state.step == MOVING and tag != wanted_tag(upgrade, state, before))
+    return state.step == GATEWAYS or tag_to_write(upgrade, state, tag, before) is not None
 
 
 def wants_remaining(state: State) -> bool:
@@ -391,15 +391,15 @@ def _fail_on_changed_tag(inputs: StepInput) -> Transition | None:
 
 
 def _tag_of_wave(inputs: StepInput) -> Tag | None:
-    return wanted_tag(inputs.upgrade, inputs.state, inputs.observation.tag_before)
+    before, state = inputs.observation.tag_before, inputs.state
+    return None if before is None else tag_in_wave(inputs.upgrade, before, state.wave, state.pins)
 
 
 def _restore_tag(inputs: StepInput) -> Transition:
-    """Write the tag as this wave, or before it has moved the tag, the wave before has it."""
+    """Write the tag that another writer has changed as the upgrade had it."""
     upgrade, state, observation = inputs.upgrade, inputs.state, inputs.observation
-    wave, before = state.wave - (state.step in (PREFLIGHT, MOVING)), observation.tag_before
-    wanted = before if before is None or wave < 0 else tag_in_wave(upgrade, before, wave, state.pins)
-    if observation.tag == wanted and not observation.tag_fault:
+    wanted = tag_to_write(upgrade, state, observation.tag, observation.tag_before)
+    if wanted is None:
         return Transition(replace(state, cause="", reason=""))
     return Transition(state, tag=wanted)
 
@@ -509,17 +509,28 @@ def _soak(inputs: StepInput) -> Transition:
 # The Gateways
 
 
-def wanted_tag(upgrade: Upgrade, state: State, before: Tag | None) -> Tag | None:
-    """Return the tag that the step wants: that before the upgrade on the way back, and else that of the current wave."""
-    if before is None or state.back:
-        return before
-    return tag_in_wave(upgrade, before, state.wave, state.pins)
+def tag_to_write(upgrade: Upgrade, state: State, tag: Tag | None, before: Tag | None) -> Tag | None:
+    """Return the tag that the next step writes so that its workloads move; None if the tag stays as it is."""
+    if before is None:
+        return None
+    if state.back:
+        wanted = before
+    elif state.cause == TAG_CHANGED:
+        # As this wave, or before it has moved the tag, the wave before has it.
+        wave = state.wave - (state.step in (PREFLIGHT, MOVING))
+        wanted = before if wave < 0 else tag_in_wave(upgrade, before, wave, state.pins)
+    elif state.step == MOVING:
+        wanted = tag_in_wave(upgrade, before, state.wave, state.pins)
+    else:
+        return None
+    return None if tag == wanted else wanted
 
 
 def _pin_gateways(inputs: StepInput) -> Transition | None:
     """Pin the Gateways whose owner the tag would change. A rollback does not wait for their pods."""
     upgrade, state, observation = inputs.upgrade, inputs.state, inputs.observation
-    if not wants_gateways(upgrade, state, observation.tag, observation.tag_before):
+    is_written = tag_to_write(upgrade, state, observation.tag, observation.tag_before) is not None
+    if not is_written or not upgrade.gateways.pin:
         return None
     wave, timeout = upgrade.gateways, upgrade.timeout
     decision = pin(wave, state.gateways, observation.gateways, now=inputs.now, timeout=timeout, waits=not state.back)
@@ -542,6 +553,8 @@ def _release_gateways(inputs: StepInput) -> Transition:
     hold = "" if state.back else observation.hold and f"waiting for {observation.hold}"
     if not state.back and not upgrade.in_window(inputs.now):
         hold = hold or WINDOW
+    if state.back and inputs.now - state.since <= STABLE_AFTER:
+        hold = "waiting for other runners"  # one may still write the tag of the way forward
     wave, timeout = upgrade.gateways, upgrade.timeout
     decision = release(wave, state.gateways, observation.gateways, now=inputs.now, timeout=timeout, hold=hold)
     state = replace(state, gateways=decision.gateways)

@@ -38,7 +38,7 @@ from injector.upgrade.step import (
     ObservedWorkload,
     mark_of,
     step,
-    wanted_tag,
+    tag_to_write,
     wants_gateways,
     wants_remaining,
 )
@@ -226,7 +226,7 @@ class World:
         moving = [other.name for other in self.gateways.values() if other.is_moving and other.busy_until > self.now]
         assert len(moving) <= self.upgrade.gateways.limit, f"{moving} change their owner at once"
 
-    def observed_gateways(self, wanted: Tag | None) -> list[ObservedGateway]:
+    def observed_gateways(self, wanted: Tag) -> list[ObservedGateway]:
         return [
             ObservedGateway(
                 gateway.name,
@@ -267,7 +267,7 @@ class World:
             preflight=(),
             gates=(),
             remaining=remaining,
-            gateways=self.observed_gateways(wanted_tag(document, state, PROD))
+            gateways=self.observed_gateways(tag_to_write(document, state, tag, PROD) or tag)
             if wants_gateways(document, state, tag, PROD)
             else (),
         )
