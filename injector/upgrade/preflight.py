@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from injector.cluster.client import KubeClient
+    from injector.upgrade.document import Upgrade
     from injector.upgrade.plan import Entry, Plan
 
 PACE: Final = 0.1
