@@ -58,7 +58,7 @@ class LabelChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class GatewayDecision:
     """The next pins, the labels to write, why it waits, and the faults by Gateway. It ``is_done`` if there is nothing left to do."""
 
     gateways: Mapping[str, PinnedGateway]
@@ -76,7 +76,7 @@ def pin(
     now: float,
     timeout: float,
     waits: bool,
-) -> Decision:
+) -> GatewayDecision:
     """Pin the Gateways whose owner changes with the tag. With ``waits``, only as many at a time as the wave allows."""
     views = {view.name: view for view in gateways}
     following, pending = dict(pins), dict[str, str]()
@@ -87,7 +87,7 @@ def pin(
         if entry.moving:
             # A release that a late runner makes after the tag was written would change the owner.
             if view.label != entry.label and now - entry.since <= LATE:
-                return Decision(pins, reason=f"waiting for Gateway {name}: its label is not written")
+                return GatewayDecision(pins, reason=f"waiting for Gateway {name}: its label is not written")
         elif view.label != entry.pin:
             # Else a user has changed the label, or the tag changes no owner any more.
             if view.label == entry.label and view.owners_after != view.owners == (entry.pin,):
@@ -116,7 +116,7 @@ def pin(
         if views[name].label != following[name].pin
     )
     reason = next((f"waiting for Gateway {name}: {what}" for name, what in pending.items()), "")
-    return Decision(following, changes, reason, tuple(faults), is_done=not pending and not overdue)
+    return GatewayDecision(following, changes, reason, tuple(faults), is_done=not pending and not overdue)
 
 
 def release(
@@ -127,7 +127,7 @@ def release(
     now: float,
     timeout: float,
     hold: str,
-) -> Decision:
+) -> GatewayDecision:
     """Give the pinned Gateways their labels back, as many at a time as the wave allows, unless there is a reason to ``hold``."""
     views = {view.name: view for view in gateways}
     following: dict[str, PinnedGateway] = {}
@@ -146,7 +146,7 @@ def release(
             entry = replace(entry, ready=now)  # noqa: PLW2901
         following[name] = entry
     if faults:
-        return Decision(following, faults=tuple(faults))
+        return GatewayDecision(following, faults=tuple(faults))
     moving = sum(entry.moving for entry in following.values())
     waiting = [view for view in _in_order(wave, gateways) if view.name in following and not following[view.name].moving]
     room = 0 if hold else max(wave.limit - moving, 0)
@@ -159,7 +159,7 @@ def release(
         if entry.moving and views[name].label == entry.pin and entry.pin != entry.label
     )
     reason = hold if hold and waiting and not moving else reason
-    return Decision(following, changes, reason or ("soaking" if moving else ""), is_done=not following)
+    return GatewayDecision(following, changes, reason or ("soaking" if moving else ""), is_done=not following)
 
 
 def _is_released(view: ObservedGateway, entry: PinnedGateway, now: float, wave: GatewayWave) -> bool:

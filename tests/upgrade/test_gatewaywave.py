@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from injector.upgrade.document import GatewayWave
-from injector.upgrade.gatewaywave import LATE, Decision, LabelChange, ObservedGateway, pin, release
+from injector.upgrade.gatewaywave import GatewayDecision, LabelChange, ObservedGateway, pin, release
 from injector.upgrade.state import PinnedGateway
 
 OLD, NEW = "1-28", "1-30"
@@ -20,13 +20,15 @@ PINNED = {
 A_PINNED, B_PINNED = replace(A, label=OLD, owners_after=(OLD,)), replace(B, label=OLD, owners_after=(OLD,))
 
 
-def pinned(pins: dict[str, PinnedGateway], *gateways: ObservedGateway, now: float, waits: bool = True) -> Decision:
+def pinned(
+    pins: dict[str, PinnedGateway], *gateways: ObservedGateway, now: float, waits: bool = True
+) -> GatewayDecision:
     return pin(WAVE, pins, gateways, now=now, timeout=600.0, waits=waits)
 
 
 def released(
     pins: dict[str, PinnedGateway], *gateways: ObservedGateway, now: float, wave: GatewayWave = WAVE, hold: str = ""
-) -> Decision:
+) -> GatewayDecision:
     return release(wave, pins, gateways, now=now, timeout=600.0, hold=hold)
 
 
@@ -70,9 +72,9 @@ def test_a_rollback_pins_all_at_once_to_the_revision_that_owns_them_now() -> Non
 def test_a_rollback_waits_for_a_release_that_a_late_runner_may_still_make() -> None:
     moving = {"edge/a": PinnedGateway(None, OLD, 100.0, moving=True)}
 
-    waiting = pinned(moving, A_PINNED, now=100.0 + LATE, waits=False)
+    waiting = pinned(moving, A_PINNED, now=130.0, waits=False)
     assert (waiting.is_done, waiting.reason) == (False, "waiting for Gateway edge/a: its label is not written")
-    assert pinned(moving, A_PINNED, now=101.0 + LATE, waits=False).is_done
+    assert pinned(moving, A_PINNED, now=131.0, waits=False).is_done
 
 
 def test_gateways_with_several_owners_or_none_are_not_pinned() -> None:
