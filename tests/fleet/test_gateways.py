@@ -50,7 +50,7 @@ EXPECTED = dict.fromkeys(
 )
 
 
-async def test_a_tag_changes_the_owner_of_its_gateways_and_waypoints_in_files_as_in_a_cluster() -> None:
+async def test_a_tag_changes_owners_in_files_as_in_a_cluster() -> None:
     of_files, of_cluster = await view_of(cluster(*GATEWAYS)), await view_of(FakeKube(*GATEWAYS))
 
     assert described(of_files.changes("prod", "1-30")) == EXPECTED

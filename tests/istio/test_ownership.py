@@ -84,7 +84,7 @@ def test_a_moved_tag_moves_its_gateways_and_no_others() -> None:
     assert owners(after, {REV: "unknown"}, "shop") == ()
 
 
-def test_the_tag_default_takes_the_gateways_without_a_name_from_the_default_revision() -> None:
+def test_the_tag_default_takes_gateways_from_the_default_revision() -> None:
     before = TagObjects({}, validators={"istiod-default-validator": {REV: "1-28"}}, namespaces={"shop": {}})
     after = before.with_tag("default", "1-30")
     revisions = dict.fromkeys(("1-28", "1-30"), (1, 30))

@@ -50,7 +50,7 @@ def test_gateways_whose_owner_would_change_are_pinned_one_after_the_other() -> N
     assert (done.changes, done.is_done, sorted(done.gateways)) == ((), True, ["edge/a", "shop/b"])
 
 
-def test_a_gateway_that_does_not_recover_from_its_pin_is_a_fault_unless_it_was_broken_before() -> None:
+def test_a_pin_that_breaks_a_gateway_is_a_fault() -> None:
     broken = replace(A_PINNED, fault="it is not Programmed: no address")
     entry = PinnedGateway(None, OLD, 100.0)
 
@@ -69,7 +69,7 @@ def test_a_rollback_pins_all_at_once_to_the_revision_that_owns_them_now() -> Non
     assert not decision.is_done
 
 
-def test_a_rollback_waits_for_a_release_that_a_late_runner_may_still_make() -> None:
+def test_a_rollback_waits_for_the_release_of_a_late_runner() -> None:
     moving = {"edge/a": PinnedGateway(None, OLD, 100.0, moving=True)}
 
     waiting = pinned(moving, A_PINNED, now=130.0, waits=False)
@@ -114,7 +114,7 @@ def test_nothing_is_released_while_there_is_a_reason_to_hold() -> None:
     assert (held.changes, held.reason, held.gateways) == ((), "waiting for a window", PINNED)
 
 
-def test_gateways_that_are_gone_or_that_a_user_has_labelled_are_left_alone() -> None:
+def test_gateways_that_are_gone_or_relabelled_are_left_alone() -> None:
     assert released(PINNED, replace(A_PINNED, label="other"), now=200.0).is_done
     assert released(PINNED, A, now=200.0).is_done
 

@@ -68,7 +68,7 @@ RELEASES = [("a", None), ("b", "prod")]
 
 
 @in_fake_time
-async def test_gateways_are_pinned_before_the_tag_moves_and_released_after_the_workloads() -> None:
+async def test_gateways_are_pinned_before_the_tag_and_released_after_the_workloads() -> None:
     run = Run(api := fleet(), {"soak": "0s"})
 
     assert (await run.run()).phase == COMPLETED
@@ -98,7 +98,7 @@ async def test_without_pins_the_gateways_follow_the_tag() -> None:
 
 
 @in_fake_time
-async def test_a_gateway_that_is_not_in_service_after_its_pin_stops_the_upgrade_before_the_tag_moves() -> None:
+async def test_a_gateway_that_its_pin_breaks_stops_the_upgrade_before_the_tag_moves() -> None:
     run = Run(api := fleet(), {"soak": "0s", "timeout": "1m"})
     api.is_programmed = False
     state = await run.run()
@@ -109,7 +109,7 @@ async def test_a_gateway_that_is_not_in_service_after_its_pin_stops_the_upgrade_
 
 
 @in_fake_time
-async def test_a_gateway_that_is_not_in_service_after_its_release_stops_the_next_ones() -> None:
+async def test_a_gateway_that_its_release_breaks_stops_the_next_ones() -> None:
     run = Run(api := fleet(), {"soak": "0s", "timeout": "1m"})
     task = asyncio.create_task(run.run())
     await until(lambda: len(api.written) == 2, every=1)
@@ -121,7 +121,7 @@ async def test_a_gateway_that_is_not_in_service_after_its_release_stops_the_next
 
 
 @in_fake_time
-async def test_gateways_whose_wave_a_user_skips_are_named_and_released_later() -> None:
+async def test_gateways_whose_release_is_skipped_are_named() -> None:
     run = Run(api := fleet(), {"soak": "0s", "gateways": {"soak": "10m"}})
     task = asyncio.create_task(run.run())
     await until(lambda: len(api.written) == 3, every=1)
