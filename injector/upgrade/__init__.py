@@ -7,5 +7,6 @@
 - ``gatewaywave``: how Gateways are pinned before the tag moves, and released one at a time.
 - ``remaining``: the work that is left at the end. ``single``: the commands for one workload.
 
-``document``, ``plan``, ``state``, ``status``, ``step``, ``gatewaywave`` and ``remaining`` are pure. ``docs/reference/upgrades.md`` describes the rules.
+``document``, ``plan``, ``state``, ``status``, ``step``, ``gatewaywave`` and ``remaining`` are pure.
+``docs/reference/upgrades.md`` describes the rules.
 """
