@@ -511,5 +511,7 @@ def _progress(upgrade: Upgrade, view: ObservedWorkload, state: State) -> str:
         return view.action
     if _is_left(view, state) and view.mark != mark:
         return "waiting"
-    # It had the right revision before.
-    return "current" if view.action == DONE and view.mark != mark else "done"
+    # A later mark is needed after another writer has moved the tag.
+    owner, _, token = view.mark.rpartition("/")
+    is_own = owner == mark.rpartition("/")[0] and token.isdigit() and int(token) >= state.started
+    return "current" if view.action == DONE and not is_own else "done"

@@ -178,6 +178,18 @@ async def test_the_counts_of_a_wave_and_what_is_left_are_of_the_same_workloads()
 
 
 @in_fake_time
+async def test_restarted_workloads_stay_done_after_the_tag_was_written_again() -> None:
+    run = Run(fleet(), {"soak": "10m"})
+    asyncio.get_running_loop().call_later(120, lambda: run.api.move(PROD, run.api.tag))
+    assert (await run.run()).phase == PAUSED
+    await run.store("").command("resume", run.now())
+
+    state = await run.run()
+    assert (state.phase, dict(state.counts)) == (COMPLETED, {"done": 3})
+    assert (run.api.tag.revision, set(run.api.restarts.values())) == (NEW, {1})
+
+
+@in_fake_time
 async def test_no_pod_is_tried_while_a_later_wave_waits_for_its_window() -> None:
     waves = [{"name": "none", "selector": {"matchLabels": {"app": "none"}}}, {"name": "rest"}]
     windows = [{"notAfter": "2026-03-01T06:10:00Z"}, {"notBefore": "2026-03-01T06:20:00Z"}]
