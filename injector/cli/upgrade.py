@@ -639,6 +639,7 @@ def as_data(plan: Plan) -> dict[str, Any]:
         **missing,
         "workloads": [_entry_data(plan, entry) for entry in plan.entries],
         "gateways": [_gateway_data(change) for change in plan.gateways],
+        "harmlessChanges": plan.harmless,
         **plan.minor_changes.data(),
     }
 
@@ -703,6 +704,7 @@ def as_summary(plan: Plan) -> str:
             delays.setdefault(delay, []).append(entry)
     for delay, entries in sorted(delays.items()):
         text += escape_line(f"{len(entries)} {RESTART}: {delay}: {_names(entries)}") + "\n"
+    text += _harmless_text(plan)
     owners: dict[str, list[str]] = {}
     for change in plan.gateways:
         owners.setdefault(change.way, []).append(str(change.gateway))
@@ -731,6 +733,14 @@ def _names(entries: Sequence[Entry]) -> str:
     return first_of([str(entry.key) for entry in entries], MAX_LISTED)
 
 
+def _harmless_text(plan: Plan) -> str:
+    """Return one line about the known harmless changes of all workloads; empty if there are none."""
+    if not plan.harmless:
+        return ""
+    changed = ", ".join(f"{about} ({count})" for about, count in sorted(plan.harmless.items()))
+    return f"known harmless changes, by workloads: {changed}\n"
+
+
 def as_markdown(plan: Plan) -> str:
     """Return a plan for a pull request: a table of the waves, and one of the workloads that are not identical or do not move."""
     document = plan.upgrade
@@ -741,7 +751,7 @@ def as_markdown(plan: Plan) -> str:
     ]
     listed = [_cells(plan, entry) for entry in plan.entries if entry.action in (BLOCKED, STAYS) or entry.kinds]
     listed += map(_gateway_cells, plan.gateways)
-    notes_of_plan = *_permission_lines(plan), *plan.minor_changes.lines()
+    notes_of_plan = *_harmless_text(plan).splitlines(), *_permission_lines(plan), *plan.minor_changes.lines()
     lines = "".join(f"- {cell(line)}\n" for line in notes_of_plan)
     notes = f"\n{lines}" if lines else ""
     tables = f"{_markdown(('Wave', 'Workloads', 'Changes'), waves)}\n{_markdown(tuple(map(str.capitalize, COLUMNS)), listed)}"

@@ -507,6 +507,53 @@ RULES: Final = (
 """The rules, by the minor whose release note says it."""
 
 
+# Harmless changes of the sidecar
+
+
+@dataclass(frozen=True, slots=True)
+class HarmlessChange:
+    """A change of Istio's own templates in a minor that no application notices. ``path`` matches the path of the change in a pod."""
+
+    minor: Minor
+    path: re.Pattern[str]
+    about: str
+
+
+def _of_proxy(minor: int, field: str, about: str) -> HarmlessChange:
+    return HarmlessChange((1, minor), re.compile(rf"(?:initC|c)ontainers\[istio-(?:proxy|init)\]\.{field}"), about)
+
+
+def _of_pod(minor: int, field: str, about: str) -> HarmlessChange:
+    return HarmlessChange((1, minor), re.compile(field), about)
+
+
+HARMLESS: Final = (
+    _of_pod(0, r"metadata\.annotations\[sidecar\.istio\.io/status\]\..*", "the annotation sidecar.istio.io/status"),
+    _of_proxy(11, r"env\[CANONICAL_(?:SERVICE|REVISION)\]", "variables CANONICAL_SERVICE and CANONICAL_REVISION"),
+    _of_proxy(14, r"volumeMounts\[/var/run/secrets/workload-spiffe-\w+\]", "volumes for SPIFFE"),
+    _of_pod(14, r"spec\.volumes\[workload-(?:socket|certs)\]", "volumes for SPIFFE"),
+    _of_proxy(16, r"env\[ISTIO_META_NODE_NAME\]", "variable ISTIO_META_NODE_NAME"),
+    _of_proxy(17, r"volumeMounts\[/var/run/secrets/credential-uds\]", "volume credential-socket"),
+    _of_pod(17, r"spec\.volumes\[credential-socket\]", "volume credential-socket"),
+    _of_proxy(20, r"env\[(?:ISTIO_CPU_LIMIT|GOMEMLIMIT|GOMAXPROCS)\]", "variables with the limits of the proxy"),
+    _of_pod(20, r"metadata\.annotations\[istio\.io/rev\]", "the annotation istio.io/rev"),
+    _of_proxy(24, r"env\[JWT_POLICY\]", "variable JWT_POLICY"),
+    _of_proxy(28, r"volumeMounts\[/var/run/secrets/istio/crl\]", "volume istio-ca-crl"),
+    _of_pod(28, r"spec\.volumes\[istio-ca-crl\]", "volume istio-ca-crl"),
+    _of_proxy(30, r"env\[\w+\]\.valueFrom\.resourceFieldRef\.divisor", "variables with the limits of the proxy"),
+    _of_proxy(32, r"env\[GOMAXPROCS\]", "variables with the limits of the proxy"),
+)
+"""Such changes, by the minor that has them at the latest: found with the templates of 1.10 to 1.32 on one pod, 2026-11-28."""
+
+
+def harmless_change(path: str, source: Minor, target: Minor) -> str:
+    """Return what a known harmless change between two minors is about; empty if the change at a path of a pod is none."""
+    if source >= target:
+        return ""
+    rows = (row for row in HARMLESS if row.minor[1] == 0 or source < row.minor <= target)
+    return next((row.about for row in rows if row.path.fullmatch(path)), "")
+
+
 # Versions
 
 _MAX_SKIPPED: Final = 2

@@ -19,6 +19,7 @@ from injector.injection.pipeline import answers_to
 from injector.injection.result import Injected, RequestFacts
 from injector.injection.tools.podchanges import POD_SECURITY, changes, hiding_of
 from injector.istio.labels import REVISION_LABEL
+from injector.istio.minorchanges import harmless_change
 from injector.kube.pods import controller_of
 from injector.kube.podsecurity import UNRESTRICTED, LevelVersion
 from injector.kube.podtemplates import KNATIVE
@@ -245,12 +246,14 @@ def _share(value: Any, total: int, *, up: bool) -> int:
 
 
 IDENTICAL: Final = "identical"
+HARMLESS: Final = "harmless"
 IMAGE_ONLY: Final = "image only"
 RESOURCES: Final = "resources"
 OTHER: Final = "other"
 REFUSED_BY_TARGET: Final = "refused"
 CLASSES: Final = (
     IDENTICAL,
+    HARMLESS,
     IMAGE_ONLY,
     RESOURCES,
     "env",
@@ -286,6 +289,7 @@ class Entry:
         wave: the index of its wave; None if it has none.
         levels: the strictest levels of Pod Security that the old and the new pod pass, if they differ.
         delays: what is expected to delay its restart, or to make it fail.
+        harmless: the known harmless changes of its sidecar between the minors; they are not among the kinds.
     """
 
     workload: Workload
@@ -296,6 +300,7 @@ class Entry:
     wave: int | None = None
     levels: tuple[str, ...] = ()
     delays: tuple[str, ...] = ()
+    harmless: tuple[str, ...] = ()
 
     @property
     def key(self) -> Key:
@@ -357,6 +362,11 @@ class Plan:
         )
         return replace(self, entries=tuple(entries))
 
+    @property
+    def harmless(self) -> dict[str, int]:
+        """The known harmless changes between the minors, with the number of workloads that have each."""
+        return dict(Counter(about for entry in self.entries for about in entry.harmless))
+
     def of_wave(self, index: int) -> list[Entry]:
         """Return the workloads of a wave."""
         return [entry for entry in self.entries if entry.wave == index]
@@ -397,10 +407,10 @@ def make_plan(
             is_compared = entry.wave is not None and (compared is None or entry.wave in compared)
             is_kept = entry.action in (RESTART, BLOCKED) and entry.note != NO_SIDECAR
             if is_kept and is_compared and source is not None and target is not None and not back:
-                change, kinds, levels = change_of(workload, source, target)
+                change, kinds, levels, harmless = change_of(workload, source, target)
                 if upgrade.in_place and change != REFUSED_BY_TARGET:
                     change, kinds = _class_of_kinds(workload.outdated_kinds), workload.outdated_kinds
-                entry = replace(entry, change=change, kinds=kinds, levels=levels)
+                entry = replace(entry, change=change, kinds=kinds, levels=levels, harmless=harmless)
                 if change == REFUSED_BY_TARGET:
                     entry = refused_entry(upgrade, entry, kinds[0])
             entries.append(entry)
@@ -565,20 +575,40 @@ def answers_for(workload: Workload, *revisions: Revision) -> list[Answer]:
     return answers_to(created.pod, *requests, policy=workload.policy)
 
 
-def change_of(workload: Workload, source: Revision, target: Revision) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    """Return the class of change between two revisions for a workload.
+class WorkloadChange(NamedTuple):
+    """The change between two revisions for a workload.
 
-    Returns:
-        The class, the kinds of changes or the reason of a refusal, and the levels of Pod Security if they differ.
+    Attributes:
+        change: one of ``CLASSES``.
+        kinds: the kinds of changes, or the reason of a refusal.
+        levels: the levels of Pod Security if they differ.
+        harmless: the known harmless changes, which are no kinds.
     """
+
+    change: str
+    kinds: tuple[str, ...] = ()
+    levels: tuple[str, ...] = ()
+    harmless: tuple[str, ...] = ()
+
+
+def change_of(workload: Workload, source: Revision, target: Revision) -> WorkloadChange:
+    """Return the change between two revisions for a workload."""
     pod = workload.created.pod
     old, new = answers_for(workload, source, target)
     if isinstance(new, DataError):
-        return REFUSED_BY_TARGET, (hiding_of(pod).without_values(" ".join(str(new).split())),), ()
-    differences = changes(old, new, pod, (source.written, target.written))
-    kinds = tuple(dict.fromkeys(change.kind for change in differences))
-    levels = next(((change.old, change.new) for change in differences if change.kind == POD_SECURITY), ())
-    return _class_of_kinds(kinds), kinds, levels
+        return WorkloadChange(REFUSED_BY_TARGET, (hiding_of(pod).without_values(" ".join(str(new).split())),))
+    kinds, harmless = dict[str, None](), dict[str, None]()
+    levels: tuple[str, ...] = ()
+    for change in changes(old, new, pod, (source.written, target.written)):
+        about = harmless_change(change.path, source.minor, target.minor)
+        if about:
+            harmless[about] = None
+        else:
+            kinds[change.kind] = None
+        if change.kind == POD_SECURITY:
+            levels = (change.old, change.new)
+    change_class = _class_of_kinds(kinds) if kinds or not harmless else HARMLESS
+    return WorkloadChange(change_class, tuple(kinds), levels, tuple(harmless))
 
 
 def _class_of_kinds(kinds: Iterable[str]) -> str:

@@ -13,6 +13,7 @@ from injector.istio.minorchanges import (
     RULES,
     breaks_of,
     changed_defaults,
+    harmless_change,
     proxy_version_breaks,
     rules_between,
     skew_breaks,
@@ -122,3 +123,36 @@ def test_defaults_that_the_new_control_plane_sets_itself_do_not_change() -> None
     assert names({"ENABLE_INBOUND_RETRY_POLICY": "false"}, {}) == every - {"ENABLE_INBOUND_RETRY_POLICY"}
     assert names({}, {"ENABLE_INBOUND_RETRY_POLICY": "false"}) == every
     assert names({}, {"ENABLE_DEFERRED_STATS_CREATION": "false"}) == every - {"ENABLE_DEFERRED_STATS_CREATION"}
+
+
+@pytest.mark.parametrize(
+    ("path", "source", "target", "about"),
+    [
+        ("containers[istio-proxy].env[GOMEMLIMIT]", (1, 17), (1, 20), "variables with the limits of the proxy"),
+        ("initContainers[istio-proxy].env[GOMEMLIMIT]", (1, 19), (1, 20), "variables with the limits of the proxy"),
+        ("containers[istio-proxy].env[GOMEMLIMIT]", (1, 20), (1, 28), ""),
+        ("containers[istio-proxy].env[GOMEMLIMIT]", (1, 20), (1, 17), ""),
+        ("containers[web].env[GOMEMLIMIT]", (1, 17), (1, 20), ""),
+        ("containers[istio-proxy].env[GOMEMLIMIT_MINE]", (1, 17), (1, 20), ""),
+        (
+            "containers[istio-proxy].env[GOMEMLIMIT].valueFrom.resourceFieldRef.divisor",
+            (1, 28),
+            (1, 30),
+            "variables with the limits of the proxy",
+        ),
+        ("spec.volumes[istio-ca-crl]", (1, 26), (1, 28), "volume istio-ca-crl"),
+        ("spec.volumes[istio-ca-crl].configMap.name", (1, 26), (1, 28), ""),
+        (
+            "metadata.annotations[sidecar.istio.io/status].volumes",
+            (1, 29),
+            (1, 30),
+            "the annotation sidecar.istio.io/status",
+        ),
+        ("metadata.annotations[mine]", (1, 10), (1, 31), ""),
+        ("containers[istio-proxy].image", (1, 10), (1, 31), ""),
+        ("containers[istio-proxy].args", (1, 10), (1, 31), ""),
+        ("containers[istio-proxy].securityContext.privileged", (1, 10), (1, 31), ""),
+    ],
+)
+def test_harmless_changes_of_the_templates_of_a_minor(path: str, source: Minor, target: Minor, about: str) -> None:
+    assert harmless_change(path, source, target) == about

@@ -221,7 +221,7 @@ def test_the_class_of_change_is_the_one_that_needs_most_review(
     target = build(make_raw(NEW, config=config, values=VALUES.replace("1.24.6", "1.30.1")))
 
     levels = ("baseline", "privileged") if "podsecurity" in kinds else ()
-    assert change_of(workload("web"), SOURCE, target) == (change, tuple(kinds), levels)
+    assert change_of(workload("web"), SOURCE, target) == (change, tuple(kinds), levels, ())
 
 
 def test_a_pod_that_the_new_revision_refuses_is_blocked_and_the_reason_hides_values() -> None:
