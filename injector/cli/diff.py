@@ -257,7 +257,9 @@ class _Sides:
         comparer = self._comparer(view)
         with open_istiods(kubeconfig, self.istiod) as session:
             old, new = (
-                None if (asked := _istiods_name(name)) is None else session.find(asked, view.revisions.state)
+                None
+                if (istiods_name := _istiods_name(name)) is None
+                else session.find(istiods_name, view.revisions.state)
                 for name in self.names
             )
             comparer = comparer.with_webhooks(*("" if istiod is None else istiod.where for istiod in (old, new)))

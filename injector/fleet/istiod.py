@@ -304,10 +304,10 @@ class _Proof:
             pairs = [pair for again in others for pair in zip(answers, again, strict=True)]
             random = {change.path for pair in pairs for change in changes(*pair, sent.pod)} - {""}
         remaining = tuple(change for change in comparison.changes if change.path not in random)
-        known = self._documented(sent, answers, remaining) if remaining else ""
+        known = self._known_reason(sent, answers, remaining) if remaining else ""
         return replace(comparison, changes=remaining, random=tuple(sorted(random)), known=known)
 
-    def _documented(self, workload: Created, answers: tuple[Answer, Answer], remaining: tuple[Change, ...]) -> str:
+    def _known_reason(self, workload: Created, answers: tuple[Answer, Answer], remaining: tuple[Change, ...]) -> str:
         """Return why the answers of an istiod and of this injector differ, if the difference is a documented one."""
         if None not in self.istiods:
             return ""
@@ -321,7 +321,7 @@ class _Proof:
         if None in self.istiods:
             own = self.comparer.answers(workload)
         old, new = [
-            _encoded(own[index])
+            _encode_answer(own[index])
             if istiod is None
             else await ask(self.client, istiod.address_for(workload, labels), workload, enforced_level(labels))
             for index, istiod in enumerate(self.istiods)
@@ -329,7 +329,7 @@ class _Proof:
         return old, new
 
 
-def _encoded(answer: Answer) -> Answer:
+def _encode_answer(answer: Answer) -> Answer:
     return replace(answer, shared_pod=as_served(answer.shared_pod)) if isinstance(answer, Injected) else answer
 
 
@@ -364,8 +364,8 @@ def compare_with_istiods(
                 what = f"only {count} of {len(workloads)} workloads were compared within {TOTAL_TIMEOUT:g} s"
                 raise ClusterError(what, where="istiod", hint="compare one namespace at a time", reason="refused")
             results = run(proof.compare_all(group))
-            if not count and len(group) == _AT_A_TIME and all(map(_unanswered, results)):
-                what = f"it gives no answer to the first {len(group)} pods: {_unanswered(results[0])}"
+            if not count and len(group) == _AT_A_TIME and all(map(_no_answer, results)):
+                what = f"it gives no answer to the first {len(group)} pods: {_no_answer(results[0])}"
                 raise ClusterError(what, where="istiod", hint="check its log", reason="refused")
             yield from results
             count += len(group)
@@ -416,6 +416,6 @@ def open_istiods(kubeconfig: Kubeconfig, options: IstiodOptions) -> Iterator[Ist
             session.run(lambda _: client.close())
 
 
-def _unanswered(comparison: Comparison) -> str:
+def _no_answer(comparison: Comparison) -> str:
     answers = (comparison.old, comparison.new)
     return next((answer.detail for answer in answers if isinstance(answer, Unanswered)), "")

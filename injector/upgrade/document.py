@@ -117,7 +117,7 @@ class Metric:
 
 
 @dataclass(frozen=True, slots=True)
-class Webhook:
+class GateWebhook:
     """A URL that lets a wave pass or fail: 2xx is a pass.
 
     Attributes:
@@ -150,7 +150,7 @@ class Gates:
     max_restarts: int = MAX_RESTARTS
     prometheus: str = ""
     metrics: tuple[Metric, ...] = ()
-    webhooks: tuple[Webhook, ...] = ()
+    webhooks: tuple[GateWebhook, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,7 +393,7 @@ def _gates(raw: _Fields) -> Gates:
     return Gates(restarts, url, metrics, webhooks)
 
 
-def _webhook(raw: _Fields) -> Webhook:
+def _webhook(raw: _Fields) -> GateWebhook:
     url, metadata = raw.text("url"), raw.get("metadata", {})
     if not _is_http_url(url):
         raw.refuse("url", "it is not a URL", "write http://HOST:PORT/PATH without credentials")
@@ -402,7 +402,7 @@ def _webhook(raw: _Fields) -> Webhook:
         raw.refuse("timeout", f"it is {raw.get('timeout')!r}", f"write a time up to {MAX_WEBHOOK_TIMEOUT:.0f}s")
     if not isinstance(metadata, dict) or not all(isinstance(text, str) for pair in metadata.items() for text in pair):
         raw.refuse("metadata", "it is not a mapping of texts", "write `metadata: {KEY: VALUE}`; quote a number")
-    return Webhook(raw.text("name"), url, timeout, tuple(metadata.items()))
+    return GateWebhook(raw.text("name"), url, timeout, tuple(metadata.items()))
 
 
 def _gateway_wave(raw: _Fields) -> GatewayWave:

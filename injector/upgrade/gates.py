@@ -30,7 +30,7 @@ from injector.upgrade.step import FAILED, NO_DATA, PASSED, GateResult
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from injector.upgrade.document import Metric, Upgrade, Webhook
+    from injector.upgrade.document import GateWebhook, Metric, Upgrade
     from injector.upgrade.plan import Key
     from injector.upgrade.state import State
 
@@ -191,7 +191,7 @@ async def evaluate(
         return (*results, *webhook_results)
 
 
-def _request(upgrade: Upgrade, state: State, webhook: Webhook, keys: Iterable[Key]) -> dict[str, Any]:
+def _request(upgrade: Upgrade, state: State, webhook: GateWebhook, keys: Iterable[Key]) -> dict[str, Any]:
     """Return the body of a webhook's request, which begins with the fields of Flagger's. An Upgrade has no namespace."""
     return {
         "name": upgrade.name,
@@ -207,7 +207,7 @@ def _request(upgrade: Upgrade, state: State, webhook: Webhook, keys: Iterable[Ke
 
 
 async def _call(
-    prometheus: _Prometheus, session: aiohttp.ClientSession, webhook: Webhook, body: Any, token: BearerToken | None
+    prometheus: _Prometheus, session: aiohttp.ClientSession, webhook: GateWebhook, body: Any, token: BearerToken | None
 ) -> GateResult:
     """Return the result of a webhook. It shares the limits of the queries."""
     name, headers = webhook.name, {}

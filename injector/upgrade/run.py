@@ -244,7 +244,7 @@ class Run:
         Without an API server, no controller replaces pods either.
         """
         now, last_step = self.runner.now(), max(self.memory.stepped, stored.heartbeat.time)
-        return state.postponed(now, now - last_step) if now - last_step > STABLE_AFTER else state
+        return state.postpone(now, now - last_step) if now - last_step > STABLE_AFTER else state
 
     async def _observe(self, stored: Stored, state: State, tag: TagView) -> Observation:
         """Observe what the next step needs. A rollback moves the tag before it asks for anything else."""

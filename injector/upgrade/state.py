@@ -216,7 +216,7 @@ class State:
         )
         return state.with_remaining(())
 
-    def postponed(self, now: float, seconds: float = math.inf) -> State:
+    def postpone(self, now: float, seconds: float = math.inf) -> State:
         """Return the state with later timeouts of the restarts: by so many seconds, or as if they had been decided now."""
         restarting = {
             name: replace(restart, since=min(now, restart.since + seconds)) for name, restart in self.restarting.items()
@@ -411,7 +411,7 @@ def _resume(state: State, upgrade: Upgrade, now: float) -> State:
     If another writer had changed the tag, it is written again, and the pods that were created meanwhile are restarted with a new mark.
     """
     phase, is_again = ROLLING_BACK if state.back else RUNNING, state.phase == INCOMPLETE
-    resumed = state.postponed(now).at(MOVING if is_again else state.step, now, phase=phase)
+    resumed = state.postpone(now).at(MOVING if is_again else state.step, now, phase=phase)
     resumed = replace(resumed, deadline=upgrade.deadline_from(now))
     if is_again:
         return replace(resumed.with_remaining(()), rest=True, token=state.last_token, retries={})

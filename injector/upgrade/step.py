@@ -328,7 +328,7 @@ def step(upgrade: Upgrade, state: State, observation: Observation) -> Transition
     if observation.blind:
         return Transition(replace(state, cause=NOT_OBSERVED, reason=observation.blind))
     if state.cause == NOT_OBSERVED:
-        inputs = replace(inputs, state=state.postponed(observation.now))
+        inputs = replace(inputs, state=state.postpone(observation.now))
     decisions = (rule(inputs) for rule in _rules()[state.phase, state.step])
     return next((decision for decision in decisions if decision is not None), Transition(state))
 

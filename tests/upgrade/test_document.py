@@ -17,8 +17,8 @@ from injector.upgrade.document import (
     BY_WEIGHT,
     ORDER_ONLY,
     ROLLBACK,
+    GateWebhook,
     Metric,
-    Webhook,
     read_upgrade,
 )
 from injector.upgrade.state import State
@@ -71,7 +71,7 @@ def test_every_field_is_read() -> None:
     assert not found.waves[1].includes("any", {}, found.importance_label)
     assert (found.soak, found.timeout, found.deadline, found.on_failure) == (90, 300, 7200, ROLLBACK)
     assert found.gates.metrics == (Metric("x", "up", 1.0, None, "Pass"),)
-    assert found.gates.webhooks == (Webhook("y", "http://h/y", 30.0, (("a", "b"),)),)
+    assert found.gates.webhooks == (GateWebhook("y", "http://h/y", 30.0, (("a", "b"),)),)
     assert [found.in_window(at) for at in (1772402399, 1772402400, 1772420400, 1772420401)] == [
         False,
         True,

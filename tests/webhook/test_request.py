@@ -117,8 +117,8 @@ async def test_a_body_takes_the_room_of_one_whose_time_has_just_ended() -> None:
     bodies = Bodies(100)
 
     async def stalled() -> bool:
-        async with asyncio.timeout(0) as ended:
-            late = bodies.begin(ended)
+        async with asyncio.timeout(0) as limit:
+            late = bodies.begin(limit)
             assert bodies.receive(late, 40)
             try:
                 await asyncio.sleep(20.0)

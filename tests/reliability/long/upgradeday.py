@@ -292,8 +292,8 @@ def to_new(day: Day) -> None:
     day.command("upgrade", "resume", name)
 
     state = day.until_phase(name, "Incomplete")
-    left = {item["workload"]: item["reason"] for item in state["remaining"]}
-    day.say(json.dumps(left, indent=1))
+    reasons = {item["workload"]: item["reason"] for item in state["remaining"]}
+    day.say(json.dumps(reasons, indent=1))
     day.row("work is left", name, "resume the rollout, delete the pod, label the namespace, resume", "Incomplete")
     day.kubectl("rollout", "resume", "deployment/halted", "-n", PLACES[5])
     day.kubectl("delete", "pod", "bare", "-n", PLACES[5])
