@@ -49,6 +49,8 @@ Revision of ``istio/revision.py``.
 
 One request, in ``webhook/``, then in ``injection/``::
 
+    webhook.accepting:Acceptor                       accepts connections, and begins the newest first
+    webhook.listener:Listener                        room for a connection, its TLS handshake, and its protocol:
     webhook.listener:Connection                      aiohttp's protocol with the limits and deadlines of this server
     webhook.server:webhook_requests                  the path /inject leads to the handler
     webhook.handler:InjectHandler.handle             the whole request: read, answer, count, trace
@@ -60,7 +62,7 @@ One request, in ``webhook/``, then in ``injection/``::
             revisions.registry:Snapshot.resolve      the revision or tag NAME, and for a tag with weights the workload
         webhook.handler:InjectHandler._inject        the injection in its turn, in a worker thread:
             webhook.queue:AdmissionQueue.turn        waits; fair between tenants; rejects early
-            webhook.queue:AdmissionQueue.run         calls PendingInjection.run in a worker thread
+            webhook.queue:AdmissionQueue.run         calls in a worker thread:
         webhook.handler:PendingInjection.run
             injection.pipeline:inject_pod
                 injection.pipeline:inject_admitted   the table of contents of one injection; what follows are its steps
@@ -85,8 +87,9 @@ One request, in ``webhook/``, then in ``injection/``::
 One change of a ConfigMap, in ``revisions/``. If a step fails, the last good revision stays in use::
 
     cluster.listwatch:ListWatch.run                  lists and watches one resource, and reports each change
-    revisions.clustersource:ClusterSource.follow     the watches; remembers the objects that they report
+    revisions.clustersource:ClusterSource.follow     the watches; remembers the objects that they report, and calls:
     revisions.following:Reloader.on_change           a trigger, which the reloader's task takes:
+    revisions.following:Reloader._reloads            one load after the other
         revisions.following:Reloader._prepare        waits until the source is quiet, then works in a thread
             revisions.reload:Loader.prepare          reads the source, and builds and verifies what has changed
                 revisions.clustersource:ClusterSource.read
@@ -97,7 +100,7 @@ One change of a ConfigMap, in ``revisions/``. If a step fails, the last good rev
                 revisions.verify:verify_recent       injects pods of recent requests
         revisions.following:Reloader._adopt          logs and counts
             revisions.reload:Loader.adopt
-                revisions.registry:Registry.swap     the snapshot that the next request reads
+                revisions.registry:Registry.swap     the snapshot that the next request reads; the answer cache is cleared
 
 One restart of an upgrade, in ``upgrade/``, on the client and the event loop of the server. ``upgrade.step`` begins with a table::
 
@@ -105,7 +108,7 @@ One restart of an upgrade, in ``upgrade/``, on the client and the event loop of 
         cluster.lease:Lease.lead                     runs them in one replica at a time:
     upgrade.controller:Controller._run_all
         upgrade.controller:Controller._run_one       runs one that has something to do
-    upgrade.run:Runner.run                           starts the upgrade, or continues it
+    upgrade.run:Runner.run                           starts the upgrade, or continues it, with the watches of upgrade.observe
         upgrade.run:Run.until_end                    a step every two seconds, until the upgrade ends or is paused:
             upgrade.run:Run._try_step                if another runner has written the state, nothing is done
                 upgrade.run:Run._step                observe, decide, save, act
@@ -116,14 +119,16 @@ One restart of an upgrade, in ``upgrade/``, on the client and the event loop of 
                             upgrade.survey:read_fleet  when a wave begins, and before the end: revisions, tag and workloads, by fleet/
                             upgrade.plan:make_plan     the wave of each workload, and how its pods would change
                         upgrade.preflight:preflight  before a wave
-                        upgrade.observe:Observer.observe
+                        upgrade.observe:Observer.observe  workloads and pods as the watches show them: whether a rollout is complete
                         upgrade.gates:evaluate       while a wave soaks
                     upgrade.step:step                the decision: a pure function of document, state and observation
                         upgrade.step:_plan_restarts  the restarts that are overdue, and the faults of those under way
+                            upgrade.step:_is_under_way  a restart is complete when all pods are available, and have the right sidecar
                             upgrade.step:_choose     within the limits
                         upgrade.step:_fail           what onFailure says
                     upgrade.store:Store.save         the state, before anything is done
                     upgrade.run:Run._act
+                        upgrade.tag:write_tag        before the first restart of a wave
                         upgrade.run:Run._restart     the annotation that restarts one workload
                             cluster.client:KubeClient.merge
 """

@@ -5,7 +5,7 @@ It turns flags into calls of the packages below, results into text on stdout, an
 
 - ``commands``: the root command, and how errors are printed.
 - ``analyze``, ``diff``, ``explain``, ``kube_inject``, ``krm``, ``revision``, ``serve``, ``tag``, ``template``, ``uninstall``, ``upgrade``,
-  ``version``, ``webhook``: one module for each command.
+  ``version``, ``webhook``: one module for each command; ``serve`` is a package, which connects the parts of the server.
 - ``options``, ``sources``, ``revisionoptions``, ``taglocation``, ``webhookoptions``, ``istiodoptions``, ``keys``:
   flags that several commands share.
 - ``manifests``, ``output``, ``formats``: files in, text out.

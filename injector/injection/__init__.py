@@ -2,7 +2,7 @@
 
 - ``pipeline``: the table of contents of one injection, which calls the others in this order:
 - ``policy``: whether the pod is injected.
-- ``data``: the parameters of the injection, and the data that its templates get.
+- ``data``: the parameters of the injection, which ``pipeline`` gathers, and the data that its templates get.
 - ``render``: the templates of the pod, rendered and merged over it. Up to Istio 1.8 ``append`` does it, by lists.
 - ``guard``: whether a value of the pod breaks out of a template.
 - ``steps``: what follows the templates: overrides, probes, metrics, status.

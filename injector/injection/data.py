@@ -170,7 +170,7 @@ _KNOWN_IMAGE_TYPES: Final = ("distroless", "debug")
 
 
 def template_data(params: Parameters, stripped: c.Pod) -> TemplateData:
-    """Return the template data for one injection; ``strip_injected`` is the pod without the additions of an earlier injection."""
+    """Return the template data for one injection; ``stripped`` is the pod as templates see it, without the additions of an earlier one."""
     revision, workload, values = params.revision, params.workload, params.revision.values
     uid, gid = proxy_ids(params.namespace_meta)
     image_type = params.proxy_config.image_type

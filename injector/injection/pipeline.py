@@ -1,4 +1,4 @@
-"""One injection, step by step: policy, parameters, data, render, guard, merge, overrides, post-processing, patch.
+"""One injection, step by step: policy, parameters, data, render, merge, guard, overrides, post-processing, patch.
 
 Follows ``Webhook.inject``, ``injectPod``, ``postProcessPod`` and its callees in pkg/kube/inject/webhook.go (1.30.3).
 """

@@ -1,6 +1,6 @@
 """A revision: everything that injects the sidecars of one control plane, compiled and frozen.
 
-The configuration flow builds it (``revisions/reload.py``). The request flow uses a reference to it, without a lock.
+The configuration flow builds it (``revisions/source.py``). The request flow uses a reference to it, without a lock.
 """
 
 from __future__ import annotations

@@ -196,8 +196,8 @@ class ClusterSource:
     async def follow(self, changed: Callable[[], None], ready: asyncio.Event) -> None:
         """Watch until cancelled.
 
-        ``changed`` is called after each change, when ``read`` returns the new state. ``ready`` is set once everything that the revisions
-        need has been listed.
+        ``changed`` is called after each change, when ``read`` returns the new state: in a server, ``Reloader.on_change``. ``ready`` is
+        set once everything that the revisions need has been listed.
         """
         self._watches.clear()  # those of a run that failed have ended
         async with asyncio.TaskGroup() as tasks:

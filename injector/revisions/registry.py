@@ -130,7 +130,7 @@ class Registry:
         self._listeners: list[Callable[[], None]] = []
 
     def swap(self, snapshot: Snapshot) -> None:
-        """Serve ``snapshot`` from now on and call the listeners."""
+        """Serve ``snapshot`` from now on and call the listeners: the answer cache forgets its answers, and watches are started."""
         self.snapshot = snapshot
         for listener in self._listeners:
             listener()

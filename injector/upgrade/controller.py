@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 RunUpgrade: TypeAlias = Callable[[Store], Awaitable[State]]
-"""Runs an upgrade until it ends or is paused."""
+"""Runs an upgrade until it ends or is paused: ``Runner.run`` in a server."""
 LEASE_NAME: Final = "injector-upgrades"
 RETRY_INTERVAL: Final = 30.0
 """Seconds until an upgrade that cannot start or go on is tried again."""

@@ -104,6 +104,8 @@ class State:
     Attributes:
         run: the number of the run, ``spec.run``; each has its own state.
         phase: running, paused, rolling back, or one of ``FINAL_PHASES``.
+        step: the step of the wave, or of the rollback; ``upgrade.step`` has the table.
+        tag_before: the tag before the upgrade, which a rollback writes.
         wave: the index of the wave.
         back: whether the upgrade goes back; it stays if a rollback is paused or ends.
         rest: whether all waves are restarted that have workloads left, after an upgrade was ``INCOMPLETE``.

@@ -126,7 +126,10 @@ class ObservedWorkload:
     """A workload of the plan, as it was observed.
 
     Attributes:
+        action: what the plan says of it, one of ``plan.ACTIONS``.
         wave: the index of its wave.
+        complete: whether its rollout has ended: all its pods have the newest template, and are available.
+        budgets: the PodDisruptionBudgets of its pods.
         desired: the pods that it should have.
         disrupts: the pods that a restart takes away at once.
         mark: the mark of its last restart by an upgrade; empty for none.
@@ -656,7 +659,11 @@ def _plan_restarts(inputs: StepInput, overdue: Sequence[ObservedWorkload], follo
 
 
 def _is_under_way(inputs: StepInput, view: ObservedWorkload | None, restart: PlannedRestart) -> bool:
-    """Return whether a restart is not complete; a workload that was deleted, or that restarted by itself, is complete."""
+    """Return whether a restart is not complete.
+
+    It is complete when the rollout has ended, no pod has the wrong sidecar, and all desired pods have the right one. It is also complete if
+    the workload was deleted, or restarted by itself.
+    """
     if view is None:
         return False
     if _is_own(inputs, view, restart):

@@ -3,9 +3,9 @@
 A request, in order:
 
 - ``listener``: a port and its connections. ``accepting``: accepts them.
-- ``server``: starts and drains both ports. ``lifecycle``: its phases and background tasks.
+- ``server``: starts and drains both ports, and leads each path to its handler. ``lifecycle``: its phases and background tasks.
 - ``handler``: the whole request. ``reading``: its headers and body. ``limits``: all limits.
-- ``cache``: answers to equal requests. ``queue``: turns, and worker threads. ``answer``: the answer and what is said about it.
+- ``cache``: answers to equal requests. ``queue``: turns, and worker threads. ``answer``: the record of an answer.
 - ``decisions``, ``tracing``: log, explanations and spans.
 - ``shadow``: compares a candidate revision after the response.
 
