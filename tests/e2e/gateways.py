@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any, Final
 
 from tests.e2e.cluster import Cluster
@@ -16,6 +17,7 @@ GROUP: Final = "gateway.networking.k8s.io"
 REV: Final = "istio.io/rev"
 PLACE: Final = "edge"
 PATH: Final = f"/apis/{GROUP}/v1/namespaces/{PLACE}/gateways"
+UPGRADES: Final = "/apis/revision-injector.dev/v1alpha1/upgrades"
 INTERVAL: Final = 0.3
 """Seconds between two looks of the controller."""
 
@@ -106,10 +108,13 @@ class Istiods:
                 self.faults.append(repr(error))
 
     def _look(self) -> None:
-        upgrades = self.cluster.items("/apis/revision-injector.dev/v1alpha1/upgrades")
+        lists = [
+            self.cluster.request(path) for path in (UPGRADES, PATH)
+        ]  # a pin is older than the tag that is read after it
+        if any(status == HTTPStatus.TOO_MANY_REQUESTS for status, _ in lists):
+            return  # the storage of a new resource is not ready yet
+        upgrades, gateways = (listed["items"] for _, listed in lists)
         step = next((upgrade.get("status", {}).get("step", "") for upgrade in upgrades), "")
-        # The Gateways first: a pin is older than the tag that is read after it.
-        gateways = self.cluster.items(PATH)
         webhook = self.cluster.get("mutatingwebhookconfiguration", "istio-revision-tag-prod")
         tagged = webhook["metadata"]["labels"][REV]
         owners = {}

@@ -273,7 +273,12 @@ def answers(upgrade: Path, *files: str) -> dict[str, Any]:
         "status": ("revision", "status", *every, *flags, "-o", "json"),
         "plan": ("upgrade", "plan", str(upgrade), *flags, "-o", "json", *(() if files else ("--confirm", "0"))),
     }
-    return {name: _answer(*arguments) for name, arguments in commands.items()}
+    by_command = {name: _answer(*arguments) for name, arguments in commands.items()}
+    code, plan = by_command["plan"]
+    if isinstance(plan, dict):
+        plan.pop("missingPermissions", None)  # files have no permissions
+        by_command["plan"] = code, plan
+    return by_command
 
 
 def _answer(*arguments: str) -> Any:
