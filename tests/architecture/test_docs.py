@@ -73,6 +73,7 @@ FOREIGN_FLAGS = {
         "--pods",
         "--rounds",
         "--seed",
+        "--workloads",
         "--shared-cores",
         "--record",
         "--restarts",
@@ -81,7 +82,7 @@ FOREIGN_FLAGS = {
 """Flags in pages that belong to other commands."""
 UPGRADE_STATES = ("run", "state", "status", "step")
 """The modules of `injector/upgrade` whose words in camel case are reasons of conditions and Events."""
-MAX_NOT_RUN = 10
+MAX_NOT_RUN = 12
 """Maximum number of blocks that no test runs. Each has its reason on the fence."""
 
 

@@ -271,7 +271,6 @@ TARGET = Target(
     modules=(
         *(f"webhook/{name}.py" for name in ("handler", "reading", "cache")),
         *(f"kube/{name}.py" for name in ("admission", "jsonpatch")),
-        "injection/pipeline.py",
     ),
     guides=("injection", "revisions/registry.py"),  # the registry parses the path
     seeds=seeds,
