@@ -149,15 +149,15 @@ async def _version_breaks(reader: ObjectReader, source: Revision, target: Revisi
         notes.append(f"the versions of proxies and of the CNI are not known: {error.what}")
         return []
     breaks = skew_breaks(source.minor, target.minor, Counter(minors), min(agents, default=None))
-    tree = target.values.tree
-    wants_agent = bool(mapping_at(tree, "pilot", "cni").get("enabled") or mapping_at(tree, "istio_cni").get("enabled"))
-    had_agent = mapping_at(source.values.tree, "pilot", "cni").get("enabled") or mapping_at(
-        source.values.tree, "istio_cni"
-    ).get("enabled")
-    if wants_agent and not had_agent and reader.is_complete and not agents:
+    if _uses_cni(target) and not _uses_cni(source) and reader.is_complete and not agents:
         what = "its pods have no istio-init, and the cluster has no DaemonSet istio-cni-node: install it first"
         breaks.append(Break("cni-missing", f"revision {target.name}", what))
     return breaks
+
+
+def _uses_cni(revision: Revision) -> bool:
+    tree = revision.values.tree
+    return any(mapping_at(tree, *path).get("enabled") for path in (("pilot", "cni"), ("istio_cni",)))
 
 
 def _proxy_minor(pod: dict[str, Any]) -> Minor | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from injector.istio.behaviours import Minor, format_minor
-from injector.kube.objects import mapping_at
+from injector.kube.objects import mapping_at, mappings_at
 
 Object: TypeAlias = "Mapping[str, Any]"
 Check: TypeAlias = "Callable[[Object], str]"
@@ -193,8 +193,7 @@ _ADDS: Final = (*_RELATIVE, "ADD", "INSERT_FIRST", "REPLACE")
 
 def patches_of(envoy_filter: Object) -> list[Object]:
     """Return the patches of an EnvoyFilter that can be read."""
-    patches = mapping_at(envoy_filter, "spec").get("configPatches")
-    return [patch for patch in patches if isinstance(patch, Mapping)] if isinstance(patches, list) else []
+    return mappings_at(mapping_at(envoy_filter, "spec"), "configPatches")
 
 
 def _matched_names(patch: Object) -> Iterator[str]:
@@ -338,9 +337,9 @@ def _verify(rule: Object) -> str:
         return ""
     policies = [
         mapping_at(spec, "trafficPolicy"),
-        *(mapping_at(subset, "trafficPolicy") for subset in _items(spec, "subsets")),
+        *(mapping_at(subset, "trafficPolicy") for subset in mappings_at(spec, "subsets")),
     ]
-    settings = [part for policy in policies for part in (policy, *_items(policy, "portLevelSettings"))]
+    settings = [part for policy in policies for part in (policy, *mappings_at(policy, "portLevelSettings"))]
     for tls in (mapping_at(part, "tls") for part in settings):
         is_checked = tls.get("caCertificates") or tls.get("credentialName") or tls.get("insecureSkipVerify") is not None
         if tls.get("mode") in ("SIMPLE", "MUTUAL") and not is_checked:
@@ -352,7 +351,7 @@ def _target_port(entry: Object) -> str:
     spec = mapping_at(entry, "spec")
     if spec.get("resolution", "NONE") != "NONE":
         return ""
-    ports = [port for port in _items(spec, "ports") if port.get("targetPort") not in (None, port.get("number"))]
+    ports = [port for port in mappings_at(spec, "ports") if port.get("targetPort") not in (None, port.get("number"))]
     return (
         f"targetPort {ports[0]['targetPort']} was ignored and counts now: remove it to keep the port" if ports else ""
     )
@@ -418,7 +417,10 @@ def _listens_on_22(pod: Object) -> str:
     excluded = str(annotations.get("traffic.sidecar.istio.io/excludeInboundPorts", ""))
     containers = mapping_at(pod, "spec").get("containers")
     ports = [
-        port for container in containers or () if isinstance(container, Mapping) for port in _items(container, "ports")
+        port
+        for container in containers or ()
+        if isinstance(container, Mapping)
+        for port in mappings_at(container, "ports")
     ]
     if "22" in [port.strip() for port in excluded.split(",")] or all(port.get("containerPort") != 22 for port in ports):  # noqa: PLR2004 -- ssh
         return ""
@@ -440,14 +442,9 @@ def _external_name(service: Object) -> str:
     return "it is an alias of its externalName, and its ports have no effect: check routes and DestinationRules of its name"
 
 
-def _items(value: Object, key: str) -> list[Object]:
-    items = value.get(key)
-    return [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
-
-
 def _removed_provider(provider_kind: str, tracing_kind: str) -> Check:
     def check(mesh: Object) -> str:
-        for provider in _items(mesh, "extensionProviders"):
+        for provider in mappings_at(mesh, "extensionProviders"):
             if provider_kind in provider:
                 name = provider.get("name")
                 return f"extensionProviders {name} is {provider_kind}, which is removed: use opentelemetry"

@@ -18,6 +18,12 @@ def mapping_at(value: Any, *path: str) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def mappings_at(value: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    """Return the mappings of the list at a key; none if the value there is missing or of another type."""
+    items = value.get(key)
+    return [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
+
+
 def for_each_item(obj: Mapping[str, Any], function: Callable[[dict[str, Any]], T]) -> Iterator[T]:
     """Yield the result of ``function`` for each item of a List.
 

@@ -32,7 +32,7 @@ from injector.injection.data import SUPPLEMENTAL_GROUPS, UID_RANGE
 from injector.istio.frozen import frozen
 from injector.istio.labels import ISTIO_NAMESPACE, REVISION_LABEL
 from injector.istio.proxyconfig import ProxyConfigResource, ProxyConfigs, read_proxy_config_resource
-from injector.kube.objects import mapping_at
+from injector.kube.objects import mapping_at, mappings_at
 from injector.revisions.configmaps import istio_config_map, raw_revisions
 from injector.revisions.source import (
     SETTINGS_KEY,
@@ -394,11 +394,6 @@ def _istiod_variables(item: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
     """Return the revision of a Deployment of istiod, and the variables in it that decide about an injection."""
     revision = str(mapping_at(item, "metadata", "labels").get(REVISION_LABEL) or "default")
     pod = mapping_at(item, "spec", "template", "spec")
-    variables = [variable for container in _objects_at(pod, "containers") for variable in _objects_at(container, "env")]
+    variables = [variable for container in mappings_at(pod, "containers") for variable in mappings_at(container, "env")]
     stated = {str(variable.get("name")): variable.get("value") for variable in variables}
     return revision, {name: str(value) for name, value in stated.items() if name in VARIABLES and value is not None}
-
-
-def _objects_at(obj: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
-    items = obj.get(key)
-    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []

@@ -144,8 +144,7 @@ def _outdated_kinds(
         status = statuses.of_running(dict(pod))
     except DataError:
         return None
-    is_outdated = status is not None and status.gets == document.target
-    if status is None or not is_outdated or status.drift.state not in (OLDER_TEMPLATE, NOW_REFUSED):
+    if status is None or status.gets != document.target or status.drift.state not in (OLDER_TEMPLATE, NOW_REFUSED):
         return None
     return status.drift.kinds
 
