@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ from tests.e2e.cluster import Cluster
 from tests.e2e.conftest import Figure
 from tests.e2e.fleet import FLEET, HOME, LONG, OLD, World, fleet_of, name_of, pods_of, world_of
 from tests.e2e.served import until
+from tests.factories import make_pod
 from tests.manifests import control_plane
 
 LARGE_PLACES = [f"place-{number}" for number in range(25)]
@@ -32,9 +33,10 @@ def proxies(world: World) -> Counter[str]:
 
 
 def patch_control_plane(world: World, version: str) -> None:
-    """Give the proxies of the old revision another version, and wait until new pods get it."""
+    """Give the proxies of the old revision another version, and wait until the API server's new pods get it."""
     world.cluster.apply(*control_plane(HOME, OLD, tag=version))
-    until(lambda: f":{version}" in world.injector("explain", "deployment/web-0.dev", "-o", "json").stdout)
+    pod = make_pod(namespace=min(world.places))
+    until(lambda: f":{version}" in json.dumps(world.cluster.tried(pod)))
 
 
 def test_workloads_restart_once_but_not_those_that_restarted_by_themselves(world: World) -> None:
@@ -61,8 +63,7 @@ def test_workloads_restart_once_but_not_those_that_restarted_by_themselves(world
 def test_a_large_fleet_is_patched_in_place(nodes: Cluster, tmp_path: Path, figure: Figure) -> None:
     limits = {"workloads": 40, "unavailablePods": 60, "unavailablePodsPerNamespace": 5}
     with world_of(nodes, LARGE, tmp_path) as world:
-        world.cluster.apply(*control_plane(HOME, OLD, tag="1.28.3"))
-        until(partial(world.settled))
+        patch_control_plane(world, "1.28.3")
         own = [workload for workload in LARGE if workload["kind"] == "Deployment"][::20]
         for workload in own:
             meta = workload["metadata"]
