@@ -5,7 +5,9 @@ its rollback writes the tag, each of them gets the label ``istio.io/rev`` of the
 workloads, the Gateways are *released* in turn: each gets the label back that it had, follows the tag, and changes its owner alone.
 
 A pin and a release are each decided by storing them in ``State.gateways``. Every runner performs them until the label is observed; the API
-server accepts a change only for the version of the Gateway that was observed. Gateways are listed anew for each step that needs them.
+server accepts a change only for the version of the Gateway that was observed. Gateways are listed anew for each step that needs them, but
+the state of their pods may be old. A Gateway that was in service before the upgrade counts until it is again, also if its label is changed
+once more meanwhile: after another writer has moved the tag, or by a rollback.
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ from injector.upgrade.state import PinnedGateway
 if TYPE_CHECKING:
     from injector.upgrade.document import GatewayWave
 
-SETTLE: Final = 5.0
-"""Seconds after a change of a label before which a Gateway does not count as in service: istiod has not acted on it yet."""
+SETTLE: Final = 10.0
+"""Seconds for which a Gateway must be in service after a change of its label: istiod acts later, and its pods are observed later."""
 LATE: Final = 30.0
 """Seconds for which a change that was decided may still be made by a late runner."""
 
@@ -92,10 +94,9 @@ def pin(
             # Else a user has changed the label, or the tag changes no owner any more.
             if view.label == entry.label and view.owners_after != view.owners == (entry.pin,):
                 pending[name] = f"it is not pinned to {entry.pin}"
-        elif waits and not entry.ready:
-            if now - entry.since >= SETTLE and not (entry.in_service and view.fault):
-                following[name] = replace(entry, ready=now)
-            else:
+        elif waits and not (entry.ready and now - entry.ready > LATE):  # a later fault has another cause
+            following[name] = entry = _observe(entry, view, now)  # noqa: PLW2901
+            if not entry.ready or now - entry.ready < SETTLE:
                 pending[name] = view.fault or f"it was pinned to {entry.pin}"
     faults = [
         f"Gateway {name}: {what} after {int(timeout)} s"
@@ -107,9 +108,12 @@ def pin(
         for view in _in_order(wave, gateways)
         if view.owners_after != view.owners and len(view.owners) == 1 and view.name not in pending
     ]
+    overdue.sort(key=lambda view: view.name not in pins)  # one that was being released is perhaps not in service
     room = max(wave.limit - len(pending), 0) if waits else len(overdue)
     for view in overdue[:room]:
-        following[view.name] = PinnedGateway(view.label, view.owners[0], now, in_service=not view.fault)
+        before = pins.get(view.name)
+        in_service = not view.fault or (before is not None and before.in_service)
+        following[view.name] = PinnedGateway(view.label, view.owners[0], now, in_service=in_service)
     changes = tuple(
         LabelChange(name, views[name].version, following[name].pin)
         for name in (*pending, *(view.name for view in overdue[:room]))
@@ -119,7 +123,7 @@ def pin(
     return GatewayDecision(following, changes, reason, tuple(faults), is_done=not pending and not overdue)
 
 
-def release(
+def release(  # noqa: PLR0913 -- those of ``pin``, and the two ways
     wave: GatewayWave,
     pins: Mapping[str, PinnedGateway],
     gateways: Sequence[ObservedGateway],
@@ -127,32 +131,39 @@ def release(
     now: float,
     timeout: float,
     hold: str,
+    is_back: bool,
 ) -> GatewayDecision:
-    """Give the pinned Gateways their labels back, as many at a time as the wave allows, unless there is a reason to ``hold``."""
+    """Give the pinned Gateways their labels back, as many at a time as the wave allows, unless there is a reason to ``hold``.
+
+    A rollback begins with those that are not in service, and one that does not recover holds up no other one.
+    """
     views = {view.name: view for view in gateways}
     following: dict[str, PinnedGateway] = {}
-    faults, reason = [], ""
+    faults: dict[str, str] = {}
+    reason = ""
     for name, entry in pins.items():
         view = views.get(name)
-        if view is None or _is_released(view, entry, now, wave):
+        if view is None or _needs_no_release(view, entry, now):
             continue
-        if entry.moving and (view.fault or view.label != entry.label):
-            entry = replace(entry, ready=0.0)  # noqa: PLW2901
-            what = view.fault if view.label == entry.label else "its label is not written"
-            reason = f"waiting for Gateway {name}: {what}"
-            if now - entry.since > timeout:
-                faults.append(f"Gateway {name}: {what} after {int(timeout)} s")
-        elif entry.moving and not entry.ready:
-            entry = replace(entry, ready=now)  # noqa: PLW2901
+        if entry.moving:
+            entry = _observe(entry, view, now)  # noqa: PLW2901
+            if entry.ready and now - entry.ready >= max(wave.soak, SETTLE):
+                continue
+            if not entry.ready:
+                what = view.fault if view.label == entry.label else "its label is not written"
+                reason = f"waiting for Gateway {name}: {what}"
+                if now - entry.since > timeout:
+                    faults[name] = f"Gateway {name}: {what} after {int(timeout)} s"
         following[name] = entry
-    if faults:
-        return GatewayDecision(following, faults=tuple(faults))
-    moving = sum(entry.moving for entry in following.values())
+    moving = [name for name, entry in following.items() if entry.moving and not (is_back and name in faults)]
     waiting = [view for view in _in_order(wave, gateways) if view.name in following and not following[view.name].moving]
-    room = 0 if hold else max(wave.limit - moving, 0)
+    if is_back:
+        waiting.sort(key=lambda view: not view.fault)
+    if faults and not (is_back and (moving or waiting)):
+        return GatewayDecision(following, faults=tuple(faults.values()))
+    room = 0 if hold else max(wave.limit - len(moving), 0)
     for view in waiting[:room]:
-        entry = following[view.name]
-        following[view.name] = replace(entry, since=now, moving=True, ready=0.0, in_service=not view.fault)
+        following[view.name] = replace(following[view.name], since=now, moving=True, ready=0.0)
     changes = tuple(
         LabelChange(name, views[name].version, entry.label)
         for name, entry in following.items()
@@ -162,15 +173,18 @@ def release(
     return GatewayDecision(following, changes, reason or ("soaking" if moving else ""), is_done=not following)
 
 
-def _is_released(view: ObservedGateway, entry: PinnedGateway, now: float, wave: GatewayWave) -> bool:
-    """Tell whether nothing is left to do for a Gateway: it has its label again and is in service, or a user has changed its label."""
+def _observe(entry: PinnedGateway, view: ObservedGateway, now: float) -> PinnedGateway:
+    """Return the entry of a Gateway with the time since which it has its label, and is in service if it was before."""
+    is_written = view.label == (entry.label if entry.moving else entry.pin)
+    is_ready = is_written and not (view.fault and entry.in_service)
+    return replace(entry, ready=(entry.ready or now) if is_ready else 0.0)
+
+
+def _needs_no_release(view: ObservedGateway, entry: PinnedGateway, now: float) -> bool:
+    """Tell whether a user has changed the label of a Gateway, or its pin was never written."""
     if view.label != entry.label:
         return view.label != entry.pin
-    if not entry.moving:
-        return now - entry.since > LATE  # the pin was never written, or a user has removed it
-    if entry.in_service or not view.fault:
-        return bool(entry.ready) and now - entry.ready >= max(wave.soak, SETTLE)
-    return now - entry.since >= max(wave.soak, SETTLE)
+    return not entry.moving and now - entry.since > LATE
 
 
 def _in_order(wave: GatewayWave, gateways: Sequence[ObservedGateway]) -> list[ObservedGateway]:

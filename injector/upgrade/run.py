@@ -305,7 +305,10 @@ class Run:
     async def _gateways(
         self, upgrade: Upgrade, state: State, tag: Tag | None, before: Tag | None
     ) -> list[ObservedGateway]:
-        """Return the Gateways if the next step needs them. Those that may not be listed are none: the preflight has told so."""
+        """Return the Gateways if the next step needs them. Those that may not be listed are none: the preflight has told so.
+
+        Raises ClusterError if they are to be released: a Gateway that is not observed would count as deleted.
+        """
         wanted = tag_to_write(upgrade, state, tag, before) or tag or before
         if wanted is None or not wants_gateways(upgrade, state, tag, before):
             return []
@@ -314,6 +317,8 @@ class Run:
         revisions = {upgrade.source: None, upgrade.target: None, **known}
         view = await read_gateways(runner.client, runner.istio_namespace, revisions, {})
         memory.gateways = view.resource
+        if view.unknown and state.gateways and state.step == GATEWAYS:
+            raise ClusterError(view.unknown, hint="grant the permission to list it", reason="forbidden")
         return self.watches.gateways(view, wanted)
 
     async def _gates(self, upgrade: Upgrade, state: State, keys: list[Key]) -> tuple[GateResult, ...] | None:

@@ -76,8 +76,8 @@ class PinnedGateway:
         pin: the revision that it is pinned to.
         since: the time of the decision to pin it, or to give it back its label.
         moving: whether it gets back its label.
-        in_service: whether it was in service before the change.
-        ready: the time since which it is in service after the change; 0 if it is not.
+        in_service: whether it was in service before the upgrade changed it.
+        ready: the time since which it has its label, and is in service if it was before; 0 if not.
     """
 
     label: str | None
@@ -219,11 +219,14 @@ class State:
         return state.with_remaining(())
 
     def postpone(self, now: float, seconds: float = math.inf) -> State:
-        """Return the state with later timeouts of the restarts: by so many seconds, or as if they had been decided now."""
+        """Return the state with later timeouts of the restarts and Gateways: by so many seconds, or as if they had been decided now."""
         restarting = {
             name: replace(restart, since=min(now, restart.since + seconds)) for name, restart in self.restarting.items()
         }
-        return replace(self, restarting=restarting)
+        gateways = {
+            name: replace(gateway, since=min(now, gateway.since + seconds)) for name, gateway in self.gateways.items()
+        }
+        return replace(self, restarting=restarting, gateways=gateways)
 
     def with_remaining(self, remaining: tuple[Remaining, ...]) -> State:
         """Return the state with the workloads that are left."""

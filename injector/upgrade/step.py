@@ -559,7 +559,8 @@ def _release_gateways(inputs: StepInput) -> Transition:
     if state.back and inputs.now - state.since <= STABLE_AFTER:
         hold = "waiting for other runners"  # one may still write the tag of the way forward
     wave, timeout = upgrade.gateways, upgrade.timeout
-    decision = release(wave, state.gateways, observation.gateways, now=inputs.now, timeout=timeout, hold=hold)
+    views, is_back = observation.gateways, state.back
+    decision = release(wave, state.gateways, views, now=inputs.now, timeout=timeout, hold=hold, is_back=is_back)
     state = replace(state, gateways=decision.gateways)
     if decision.faults:
         return _fail(replace(inputs, state=state), "GatewaysFailed", _first(decision.faults))

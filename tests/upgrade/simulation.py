@@ -1,10 +1,11 @@
 """Random upgrades of a simulated cluster: ``python -m tests.upgrade.simulation RUNS [FIRST_SEED]`` makes many of them.
 
-Two runners see workloads and pods as they were up to six seconds ago, each at another moment. They die between the decision, its
-storing and its actions, are refused by a version that has changed, and act late. Users pause, promote, approve and roll back, and skip
-and retry workloads. Workloads are deleted, scaled, and moved away by the label of their namespace. The simulation raises AssertionError if
-a workload is restarted twice for one mark, or although it is skipped, or before the approval of its wave, if a limit is exceeded, if a
-Gateway changes its owner with the tag or beside another one, or if an upgrade ends with work that it does not name.
+Two runners see workloads and pods as they were up to six seconds ago, each at another moment; Gateways are listed anew, but their pods are
+as old. The runners die between the decision, its storing and its actions, are refused by a version that has changed, and act late. Users
+pause, promote, approve and roll back, and skip and retry workloads. Workloads are deleted, scaled, and moved away by the label of their
+namespace; Gateways are deleted, and some are never in service. The simulation raises AssertionError if a workload is restarted twice for
+one mark, or although it is skipped, or before the approval of its wave, if a limit is exceeded, if a Gateway changes its owner with the tag
+or beside another one, or if an upgrade ends with work that it does not name.
 """
 
 from __future__ import annotations
@@ -79,11 +80,12 @@ class SimulatedWorkload:
 
 @dataclass
 class SimulatedGateway:
-    """A Gateway with its label, and the time until which it is not in service."""
+    """A Gateway with its label, and the time until which it is not in service. One that ``is_broken`` never is."""
 
     name: str
     label: str | None
     first_label: str | None
+    is_broken: bool = False
     version: int = 0
     busy_until: float = 0.0
     is_moving: bool = False
@@ -99,7 +101,10 @@ class World:
     tag: Tag = PROD
     version: int = 0
     workloads: dict[str, SimulatedWorkload] = field(default_factory=dict)
-    history: deque[tuple[dict[str, SimulatedWorkload], float]] = field(default_factory=lambda: deque(maxlen=LATE + 1))
+    history: deque[tuple[dict[str, SimulatedWorkload], set[str]]] = field(
+        default_factory=lambda: deque(maxlen=LATE + 1)
+    )
+    """The workloads, and the Gateways that were not in service."""
     pending: list[tuple[float, Callable[[], None]]] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     skipped: dict[str, float] = field(default_factory=dict)
@@ -123,7 +128,8 @@ class World:
 
         for index in range(self.random.randint(0, 4)):
             label = self.random.choice([None, None, "prod"])
-            self.gateways[f"n{index % 2}/g{index}"] = SimulatedGateway(f"n{index % 2}/g{index}", label, label)
+            name = f"n{index % 2}/g{index}"
+            self.gateways[name] = SimulatedGateway(name, label, label, is_broken=self.chance(0.1))
 
     def chance(self, probability: float) -> bool:
         return self.random.random() < probability
@@ -144,6 +150,8 @@ class World:
         if self.chance(0.004):
             self.workloads.pop(self.random.choice([*self.workloads, ""]), None)
         if self.chance(0.002):
+            self.gateways.pop(self.random.choice([*self.gateways, ""]), None)
+        if self.chance(0.002):
             self.tag = PROD  # another writer moves it back
         if self.workloads and self.chance(0.003):
             self._change(self.random.choice([*self.workloads.values()]))
@@ -155,7 +163,8 @@ class World:
             name: replace(workload, pods=workload.pods.copy(), stale=workload.stale.copy())
             for name, workload in self.workloads.items()
         }
-        self.history.append((snapshot, self.now))
+        broken = {gateway.name for gateway in self.gateways.values() if not self.is_in_service(gateway)}
+        self.history.append((snapshot, broken))
         self.check_limits()
 
     def _replace_pod(self, workload: SimulatedWorkload) -> None:
@@ -220,13 +229,21 @@ class World:
             return
         owner = self.owner_of(gateway)
         gateway.label, gateway.version = change.label, gateway.version + 1
-        gateway.busy_until = self.now + self.random.choice([0, 2, 8, 20])
-        gateway.is_moving = self.owner_of(gateway) != owner
-        self.counts["owner changes"] += gateway.is_moving
-        moving = [other.name for other in self.gateways.values() if other.is_moving and other.busy_until > self.now]
-        assert len(moving) <= self.upgrade.gateways.limit, f"{moving} change their owner at once"
+        is_moved = self.owner_of(gateway) != owner
+        # A pin during a move does not end the move.
+        gateway.is_moving = is_moved or (gateway.is_moving and gateway.busy_until > self.now)
+        gateway.busy_until = max(gateway.busy_until, self.now + self.random.choice([0, 2, 8, 20, 60]))
+        self.counts["owner changes"] += is_moved
+        # One that was not in service before holds up no other one.
+        views = [other for other in self.gateways.values() if other.is_moving and not other.is_broken]
+        moving = [view.name for view in views if view.busy_until > self.now]
+        assert not is_moved or len(moving) <= self.upgrade.gateways.limit, f"{moving} change their owner at once"
+
+    def is_in_service(self, gateway: SimulatedGateway) -> bool:
+        return not gateway.is_broken and gateway.busy_until <= self.now
 
     def observed_gateways(self, wanted: Tag) -> list[ObservedGateway]:
+        _, broken = self.random.choice(self.history)
         return [
             ObservedGateway(
                 gateway.name,
@@ -234,7 +251,7 @@ class World:
                 str(gateway.version),
                 (self.owner_of(gateway),),
                 (self.owner_of(gateway, wanted),),
-                "not Programmed" if gateway.busy_until > self.now else "",
+                "not Programmed" if gateway.name in broken else "",
             )
             for gateway in self.gateways.values()
         ]
@@ -381,8 +398,12 @@ def simulate(seed: int) -> Counter[str]:
         "unavailablePods": random.randint(2, 8),
         "unavailablePodsPerNamespace": random.randint(2, 4),
     }
+    gateways = random.choice([1, 1, 1, 2])
     spec = {"waves": waves, "soak": "10s", "timeout": "1h", "limits": limits}
-    world = World(random, {**spec, "gateways": {"soak": "6s"}, "onFailure": random.choice(["Pause", "Rollback"])})
+    world = World(
+        random,
+        {**spec, "gateways": {"soak": "6s", "limit": gateways}, "onFailure": random.choice(["Pause", "Rollback"])},
+    )
     world.tick()
     rollback_at = random.randint(1, 120) if world.chance(0.4) else 0
     for number in range(1, TICKS):

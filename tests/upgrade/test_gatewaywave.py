@@ -27,9 +27,14 @@ def pinned(
 
 
 def released(
-    pins: dict[str, PinnedGateway], *gateways: ObservedGateway, now: float, wave: GatewayWave = WAVE, hold: str = ""
+    pins: dict[str, PinnedGateway],
+    *gateways: ObservedGateway,
+    now: float,
+    wave: GatewayWave = WAVE,
+    hold: str = "",
+    is_back: bool = False,
 ) -> GatewayDecision:
-    return release(wave, pins, gateways, now=now, timeout=600.0, hold=hold)
+    return release(wave, pins, gateways, now=now, timeout=600.0, hold=hold, is_back=is_back)
 
 
 def test_gateways_whose_owner_would_change_are_pinned_one_after_the_other() -> None:
@@ -44,10 +49,22 @@ def test_gateways_whose_owner_would_change_are_pinned_one_after_the_other() -> N
     assert (waiting.changes, waiting.is_done) == ((), False)
     assert waiting.reason == "waiting for Gateway edge/a: pods of its Deployment that are not available: 1 of 2"
 
-    second = pinned(dict(first.gateways), A_PINNED, B, STAYS, now=109.0)
+    ready = pinned(dict(waiting.gateways), A_PINNED, B, STAYS, now=109.0)
+    assert (ready.changes, ready.is_done) == ((), False)
+    second = pinned(dict(ready.gateways), A_PINNED, B, STAYS, now=119.0)
     assert second.changes == (LabelChange("shop/b", "9", OLD),)
-    done = pinned(dict(second.gateways), A_PINNED, B_PINNED, STAYS, now=120.0)
+    written = pinned(dict(second.gateways), A_PINNED, B_PINNED, STAYS, now=121.0)
+    done = pinned(dict(written.gateways), A_PINNED, B_PINNED, STAYS, now=131.0)
     assert (done.changes, done.is_done, sorted(done.gateways)) == ((), True, ["edge/a", "shop/b"])
+
+
+def test_a_pin_that_is_written_late_counts_from_its_observation() -> None:
+    decided = pinned({}, A, B, now=100.0)
+
+    written = pinned(dict(decided.gateways), A_PINNED, B, now=160.0)
+    assert (written.changes, written.gateways["edge/a"].ready) == ((), 160.0)
+    broken = pinned(dict(written.gateways), replace(A_PINNED, fault="it is not Programmed: x"), B, now=172.0)
+    assert (broken.changes, broken.gateways["edge/a"].ready) == ((), 0.0)
 
 
 def test_a_pin_that_breaks_a_gateway_is_a_fault() -> None:
@@ -56,7 +73,9 @@ def test_a_pin_that_breaks_a_gateway_is_a_fault() -> None:
 
     late = pinned({"edge/a": entry}, broken, now=701.0)
     assert late.faults == ("Gateway edge/a: it is not Programmed: no address after 600 s",)
-    assert pinned({"edge/a": replace(entry, in_service=False)}, broken, now=106.0).is_done
+    was_broken = replace(entry, in_service=False, ready=101.0)
+    assert pinned({"edge/a": was_broken}, broken, now=111.0).is_done
+    assert pinned({"edge/a": replace(entry, ready=101.0)}, broken, now=140.0).is_done  # another cause broke it later
 
 
 def test_a_rollback_pins_all_at_once_to_the_revision_that_owns_them_now() -> None:
@@ -105,7 +124,56 @@ def test_a_gateway_that_is_not_in_service_again_is_a_fault() -> None:
     broken = replace(A, owners=(NEW,), fault="it is not Programmed: x")
 
     assert released(moving, broken, now=701.0).faults == ("Gateway edge/a: it is not Programmed: x after 600 s",)
-    assert released({"edge/a": replace(moving["edge/a"], in_service=False)}, broken, now=140.0).is_done
+    was_broken = replace(moving["edge/a"], in_service=False, ready=101.0)
+    assert released({"edge/a": was_broken}, broken, now=131.0).is_done
+
+
+def test_a_gateway_that_breaks_at_the_end_of_its_soak_holds_up_the_next_one() -> None:
+    pins = {**PINNED, "edge/a": PinnedGateway(None, OLD, 100.0, moving=True, ready=105.0)}
+    broken = replace(A, owners=(NEW,), fault="it is not Programmed: x")
+
+    decision = released(pins, broken, B_PINNED, now=140.0)
+    assert (decision.changes, decision.gateways["edge/a"].ready) == ((), 0.0)
+
+
+def test_a_gateway_that_is_pinned_again_during_its_move_still_has_to_be_in_service() -> None:
+    """Another writer moves the tag back while the Gateway is released, and a user resumes the upgrade."""
+    pins = {"edge/a": PinnedGateway(None, OLD, 100.0, moving=True), "shop/b": PINNED["shop/b"]}
+    broken = replace(A, fault="it is not Programmed: x")
+
+    again = pinned(pins, broken, B_PINNED, now=140.0)
+    assert again.changes == (LabelChange("edge/a", "7", OLD),)
+    broken_pin = replace(A_PINNED, version="8", fault=broken.fault)
+    waiting = pinned(dict(again.gateways), broken_pin, B_PINNED, now=160.0)
+    assert (waiting.is_done, waiting.reason) == (False, "waiting for Gateway edge/a: it is not Programmed: x")
+
+    back = pinned(pins, broken, replace(B_PINNED, owners_after=(OLD,)), now=140.0, waits=False)
+    first = released(dict(back.gateways), broken_pin, B_PINNED, now=180.0, is_back=True)
+    assert first.changes == (LabelChange("edge/a", "8", None),)
+    released_again = replace(broken, version="9")
+    second = released(dict(first.gateways), released_again, B_PINNED, now=300.0, is_back=True)
+    assert (second.changes, second.reason) == ((), "waiting for Gateway edge/a: it is not Programmed: x")
+
+
+def test_a_rollback_begins_with_a_broken_gateway_which_holds_up_no_other_one_for_ever() -> None:
+    pins = {name: replace(entry, pin=NEW, ready=0.0) for name, entry in PINNED.items()}
+    good, broken = replace(A, label=NEW), replace(B, label=NEW, fault="it is not Programmed: x")
+
+    first = released(pins, good, broken, now=200.0, is_back=True)
+    assert first.changes == (LabelChange("shop/b", "9", "prod"),)
+    still = replace(broken, label="prod")
+    late = released(dict(first.gateways), good, still, now=801.0, is_back=True)
+    assert (late.changes, late.faults) == ((LabelChange("edge/a", "7", None),), ())
+    over = replace(late.gateways["edge/a"], ready=802.0)
+    end = released({**late.gateways, "edge/a": over}, A, still, now=832.0, is_back=True)
+    assert (end.faults, list(end.gateways)) == (("Gateway shop/b: it is not Programmed: x after 600 s",), ["shop/b"])
+
+
+def test_the_gateway_that_was_being_released_is_pinned_first() -> None:
+    pins = {"shop/b": PinnedGateway("prod", OLD, 100.0, moving=True, ready=105.0)}
+    again = pinned(pins, A, B, now=140.0)
+
+    assert again.changes == (LabelChange("shop/b", "9", OLD),)
 
 
 def test_nothing_is_released_while_there_is_a_reason_to_hold() -> None:

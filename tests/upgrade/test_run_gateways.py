@@ -8,7 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from injector.cluster.resources import NAMESPACES, Resource
+import pytest
+
+from injector.cluster.client import Page
+from injector.cluster.resources import NAMESPACES, Resource, Scope
+from injector.errors import ClusterError
 from injector.upgrade.state import COMPLETED, INCOMPLETE, PAUSED, ROLLED_BACK
 from tests.cluster.fakeapi import refusal
 from tests.cluster.fakes import in_fake_time
@@ -27,10 +31,16 @@ class GatewayApi(Api):
 
     written: list[tuple[str, str | None, str]] = field(default_factory=list)
     is_programmed: bool = True
+    are_gateways_forbidden: bool = False
 
     async def find_resource(self, kind: str, group: str) -> Resource | None:
         del group
         return GATEWAYS if kind == "Gateway" else None
+
+    async def page(self, scope: Scope, *, token: str = "", limit: int = 0) -> Page:
+        if scope.resource == GATEWAYS and self.are_gateways_forbidden:
+            raise ClusterError("no list", reason="forbidden")
+        return await super().page(scope, token=token, limit=limit)
 
     async def merge(self, resource: Resource, manifest: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
         if resource != GATEWAYS:
@@ -118,6 +128,33 @@ async def test_a_gateway_that_its_release_breaks_stops_the_next_ones() -> None:
 
     assert (state.phase, state.cause) == (PAUSED, "GatewaysFailed")
     assert [name for name, label, _ in api.written if label != OLD] == ["a"]
+
+
+@in_fake_time
+async def test_a_resumed_upgrade_waits_for_a_gateway_as_long_as_before() -> None:
+    run = Run(api := fleet(), {"soak": "0s", "timeout": "1m"})
+    api.is_programmed = False
+    assert (await run.run()).cause == "GatewaysFailed"
+
+    await run.store("").command("resume", run.now())
+    task = asyncio.create_task(run.run())
+    await asyncio.sleep(30)
+    assert not task.done()
+    assert (await task).cause == "GatewaysFailed"
+
+
+@in_fake_time
+async def test_gateways_that_may_not_be_listed_do_not_count_as_released() -> None:
+    run = Run(api := fleet(), {"soak": "0s"})
+    task = asyncio.create_task(run.run())
+    await until(lambda: len(api.written) == 2, every=1)
+    api.are_gateways_forbidden = True
+    with pytest.raises(ClusterError, match="the Gateways whose owner changes are not known: no list") as caught:
+        await task
+
+    assert (caught.value.reason, api.objects["upgrades", "", "up"]["status"]["phase"]) == ("forbidden", "Running")
+    api.are_gateways_forbidden = False
+    assert ((await run.run()).phase, labels_of(api)) == (COMPLETED, BEFORE)
 
 
 @in_fake_time
