@@ -33,7 +33,7 @@ def with_cpus(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
 
 
 def cluster(*objects: dict[str, Any]) -> FileReader:
-    return FileReader((("", each) for each in objects), where="memory")
+    return FileReader((("", item) for item in objects), where="memory")
 
 
 def revision(name: str, version: str, *, config: str = CONFIG) -> tuple[dict[str, Any], ...]:
@@ -68,10 +68,10 @@ def labelled(name: str, rev: str) -> dict[str, Any]:
 
 def owned(name: str, place: str, *, kind: str = "ReplicaSet", **meta: Any) -> dict[str, Any]:
     """A pod of a Deployment, or of another kind of controller; further keywords are of its metadata."""
-    made = f"{name}-abc" if kind == "ReplicaSet" else name
+    owner = f"{name}-abc" if kind == "ReplicaSet" else name
     labels = {"app": name, "pod-template-hash": "abc", **meta.pop("labels", {})}
-    named = {"name": f"{made}-1", "generateName": f"{made}-", "namespace": place}
-    return {**make_pod(), "metadata": {**named, "ownerReferences": [owner_of(made, kind)], "labels": labels, **meta}}
+    named = {"name": f"{owner}-1", "generateName": f"{owner}-", "namespace": place}
+    return {**make_pod(), "metadata": {**named, "ownerReferences": [owner_of(owner, kind)], "labels": labels, **meta}}
 
 
 def deployment(name: str, place: str, **fields: Any) -> dict[str, Any]:
@@ -104,7 +104,7 @@ SHOWS_A = CONFIG.replace("{{ .Values.global.tag }}", "{{ index .ProxyConfig.Prox
 """An inject config whose proxy image shows the variable A of the pod's ProxyConfig."""
 
 
-_RESOURCES = {each.kind: each for each in vars(resources).values() if isinstance(each, Resource)}
+_RESOURCES = {resource.kind: resource for resource in vars(resources).values() if isinstance(resource, Resource)}
 
 
 class FakeKube(FakeApi):
@@ -120,19 +120,19 @@ class FakeKube(FakeApi):
         refuses: Callable[[Mapping[str, Any]], tuple[int, str] | None] = lambda _: None,
         denied: tuple[str, ...] = (),
     ) -> None:
-        super().__init__(refused={f"list {each}": "forbidden" for each in forbidden})
+        super().__init__(refused={f"list {plural}": "forbidden" for plural in forbidden})
         self.refuses, self.denied = refuses, denied
         self.tried: list[Mapping[str, Any]] = []
-        for each in objects:
-            kind, version = each["kind"], each.get("apiVersion", "")
-            self.put(_RESOURCES.get(kind) or Resource(version, f"{kind.lower()}s", kind, namespaced=True), each)
+        for item in objects:
+            kind, version = item["kind"], item.get("apiVersion", "")
+            self.put(_RESOURCES.get(kind) or Resource(version, f"{kind.lower()}s", kind, namespaced=True), item)
 
     async def create(
         self, resource: Resource, manifest: Mapping[str, Any], *, manager: str, dry_run: bool = False
     ) -> dict[str, Any]:
         if resource.plural == "selfsubjectaccessreviews":
-            asked = manifest["spec"]["resourceAttributes"]
-            permission = f"{asked['verb']} {asked['resource']} {asked['namespace']}"
+            attributes = manifest["spec"]["resourceAttributes"]
+            permission = f"{attributes['verb']} {attributes['resource']} {attributes['namespace']}"
             return {"status": {"allowed": not any(text.startswith(permission) for text in self.denied)}}
         assert (resource.plural, bool(manager), dry_run) == ("pods", True, True)
         self.tried.append(manifest)
@@ -141,10 +141,10 @@ class FakeKube(FakeApi):
         return dict(manifest)
 
     async def page(self, scope: Scope, *, token: str = "", limit: int = 0) -> Page:
-        found = await super().page(scope, token=token, limit=limit)
+        listed = await super().page(scope, token=token, limit=limit)
         # The items of a list have no kind.
-        items = [{key: each[key] for key in each if key not in ("kind", "apiVersion")} for each in found.items]
-        return Page(items, found.resource_version, found.token)
+        items = [{key: item[key] for key in item if key not in ("kind", "apiVersion")} for item in listed.items]
+        return Page(items, listed.resource_version, listed.token)
 
 
 def reached(monkeypatch: pytest.MonkeyPatch, client: KubeClient) -> None:

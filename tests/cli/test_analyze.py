@@ -114,11 +114,11 @@ def test_messages_are_available_as_data_in_istioctls_form(tmp_path: Path) -> Non
     path = written(tmp_path, UNKNOWN_NAME)
     result = analyze(path, "-o", "json")
 
-    (found,) = json.loads(result.stdout)
-    assert list(found) == ["code", "documentationUrl", "level", "message", "origin", "reference"]
-    assert (found["origin"], found["reference"]) == ("Pod shop/web", f"{path}:1")
+    (message,) = json.loads(result.stdout)
+    assert list(message) == ["code", "documentationUrl", "level", "message", "origin", "reference"]
+    assert (message["origin"], message["reference"]) == ("Pod shop/web", f"{path}:1")
     assert result.stdout.startswith('[\n\t{\n\t\t"code": "IST0108",\n')
-    assert yaml.safe_load(analyze(path, "-o", "yaml").stdout) == [found]
+    assert yaml.safe_load(analyze(path, "-o", "yaml").stdout) == [message]
     assert analyze(path, "-o", "json", "-S", "IST0108=*").stdout == "[]\n"
 
 
@@ -184,8 +184,8 @@ def test_a_namespace_that_does_not_exist_is_an_error(monkeypatch: pytest.MonkeyP
 
 def test_webhooks_are_checked_whatever_the_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
     again = {**tag("prod", "1-24"), "metadata": {"name": "again", "labels": {"istio.io/tag": "prod"}}}
-    for each in again["webhooks"]:
-        each["clientConfig"]["service"] = {"name": "gone", "namespace": HOME, "path": "/inject/prod"}
+    for webhook in again["webhooks"]:
+        webhook["clientConfig"]["service"] = {"name": "gone", "namespace": HOME, "path": "/inject/prod"}
     live(monkeypatch, namespace("shop", **{"istio-injection": "disabled"}), again)
 
     result = analyze("-n", "shop")
@@ -256,7 +256,11 @@ def test_wrong_flags_and_files_are_one_line(tmp_path: Path, arguments: list[str]
         "kind: MutatingWebhookConfiguration\nmetadata: {name: x}\nwebhooks: [{name: 5}]\n"
     )
 
-    assert_fails(analyze(*(str(tmp_path / each) if each.endswith(".yaml") else each for each in arguments)), code, says)
+    assert_fails(
+        analyze(*(str(tmp_path / argument) if argument.endswith(".yaml") else argument for argument in arguments)),
+        code,
+        says,
+    )
 
 
 def test_a_config_map_without_data_says_nothing(tmp_path: Path) -> None:

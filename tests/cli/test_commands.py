@@ -31,21 +31,21 @@ SLOW = ("aiohttp", "kubernetes_asyncio", "prometheus_client", "cryptography", "j
 
 
 def test_the_help_has_the_summary_of_every_command() -> None:
-    shown = invoke("--help").stdout
+    text = invoke("--help").stdout
 
     for name, (_, summary) in COMMANDS.items():
         command = main.get_command(click.Context(main), name)
         assert command is not None
         assert command.name == name
         assert command.get_short_help_str(200) == summary
-        assert f"  {name} " in shown
+        assert f"  {name} " in text
 
 
 def test_the_help_has_the_table_of_exit_codes() -> None:
-    shown = invoke("--help").stdout.partition("Exit codes:")[2]
+    text = invoke("--help").stdout.partition("Exit codes:")[2]
 
     assert [code for code, _ in EXIT_CODES] == [0, 1, 64, 65, 70, 78, 79, 130, 141]
-    assert [int(line.split()[0]) for line in shown.splitlines() if line.strip()] == [code for code, _ in EXIT_CODES]
+    assert [int(line.split()[0]) for line in text.splitlines() if line.strip()] == [code for code, _ in EXIT_CODES]
 
 
 @cases("arguments", "says")
@@ -77,7 +77,9 @@ EXAMPLES = [
 ]
 
 
-@pytest.mark.parametrize(("path", "command", "line"), EXAMPLES, ids=lambda each: each if isinstance(each, str) else "")
+@pytest.mark.parametrize(
+    ("path", "command", "line"), EXAMPLES, ids=lambda value: value if isinstance(value, str) else ""
+)
 def test_every_command_has_examples_with_flags_that_it_has(path: str, command: click.Command, line: str) -> None:
     (own,) = [part for part in line.split(" | ") if part.startswith(path)]
     arguments = shlex.split(re.split(" [<>] ", own)[0].removeprefix(path))
@@ -86,12 +88,14 @@ def test_every_command_has_examples_with_flags_that_it_has(path: str, command: c
 
 
 def test_the_help_of_serve_is_grouped_and_complete() -> None:
-    shown = invoke("serve", "--help").stdout
+    text = invoke("serve", "--help").stdout
 
-    assert set(GROUPS) <= {each.name for each in SETTINGS}
-    assert [title for title in GROUPS.values() if f"\n{title}:\n" not in shown] == []
-    assert [each.name for each in SETTINGS if f"  {each.flags[0]}" not in shown and each.name != "revision"] == []
-    assert [each.name for each in SETTINGS if each.flags[-1] not in shown] == []
+    assert set(GROUPS) <= {setting.name for setting in SETTINGS}
+    assert [title for title in GROUPS.values() if f"\n{title}:\n" not in text] == []
+    assert [
+        setting.name for setting in SETTINGS if f"  {setting.flags[0]}" not in text and setting.name != "revision"
+    ] == []
+    assert [setting.name for setting in SETTINGS if setting.flags[-1] not in text] == []
 
 
 PATHS = sorted({tuple(path.split()[1:end]) for path, _ in commands(main) for end in range(1, 4)})
@@ -237,8 +241,8 @@ def test_completion_that_cannot_be_printed_is_one_line(commands_folder: Path) ->
     assert (run.returncode, run.stderr) == (1, f"error: {FULL}\n")
 
 
-@pytest.mark.parametrize(("closed", "shown"), [("<&-", "canary: ok\n"), (">&-", ""), ("2>&-", "canary: ok\n")])
-def test_a_closed_stream_is_no_internal_error(closed: str, shown: str) -> None:
+@pytest.mark.parametrize(("closed", "start"), [("<&-", "canary: ok\n"), (">&-", ""), ("2>&-", "canary: ok\n")])
+def test_a_closed_stream_is_no_internal_error(closed: str, start: str) -> None:
     run = subprocess.run(
         ["bash", "-c", f"{INJECTOR} revision verify --embedded {closed}"], capture_output=True, text=True, check=True
     )
@@ -249,7 +253,7 @@ def test_a_closed_stream_is_no_internal_error(closed: str, shown: str) -> None:
         check=False,
     )
 
-    assert (run.stdout[: len(shown)], "internal error" in run.stderr, injected.returncode) == (shown, False, 0)
+    assert (run.stdout[: len(start)], "internal error" in run.stderr, injected.returncode) == (start, False, 0)
 
 
 @pytest.mark.parametrize(
@@ -289,9 +293,9 @@ def test_the_traceback_comes_before_the_error(capsys: pytest.CaptureFixture[str]
     except ConfigError as error:
         command_error(error, command="injector", verbose=True).show()
 
-    shown = capsys.readouterr().err.splitlines()
-    assert shown[0] == "Traceback (most recent call last):"
-    assert shown[-1] == "error: is empty"
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "Traceback (most recent call last):"
+    assert lines[-1] == "error: is empty"
 
 
 def test_lines_are_joined_by_a_space() -> None:
@@ -322,7 +326,7 @@ def test_the_program_completes_its_commands() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "found"),
+    ("words", "candidates"),
     [
         ("diff --embedded ca", ["canary"]),
         ("diff ca", []),
@@ -335,7 +339,7 @@ def test_the_program_completes_its_commands() -> None:
     ],
 )
 def test_names_of_revisions_tags_formats_and_contexts_are_completed(
-    tmp_path: Path, commands_folder: Path, words: str, found: list[str]
+    tmp_path: Path, commands_folder: Path, words: str, candidates: list[str]
 ) -> None:
     write_revision(tmp_path / "revisions" / "1-24")
     (tmp_path / "revisions" / "tags.yaml").write_text("prod: 1-24\n")
@@ -348,7 +352,7 @@ def test_names_of_revisions_tags_formats_and_contexts_are_completed(
 
     run = subprocess.run([injector], env={**env, "HOME": str(tmp_path)}, capture_output=True, text=True, check=True)
 
-    assert (sorted(each.partition(",")[2] for each in run.stdout.split()), run.stderr) == (found, "")
+    assert (sorted(line.partition(",")[2] for line in run.stdout.split()), run.stderr) == (candidates, "")
 
 
 @pytest.mark.needs("bash")
@@ -368,12 +372,12 @@ def kubectl(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.needs("kubectl")
 def test_kubectl_runs_the_plugin_whose_help_names_kubectl(tmp_path: Path) -> None:
-    shown = kubectl(tmp_path, "injector", "help", "tag", "set").stdout
+    text = kubectl(tmp_path, "injector", "help", "tag", "set").stdout
 
-    assert shown.startswith("Usage: kubectl injector tag set ")
-    assert " kubectl injector tag set prod --revision 1-24\n" in shown
+    assert text.startswith("Usage: kubectl injector tag set ")
+    assert " kubectl injector tag set prod --revision 1-24\n" in text
     assert (
-        shown.replace("kubectl injector", "injector").split()
+        text.replace("kubectl injector", "injector").split()
         == subprocess.run([INJECTOR, "tag", "set", "--help"], capture_output=True, text=True, check=True).stdout.split()
     )
 
@@ -383,7 +387,7 @@ def test_kubectl_runs_the_plugin_whose_help_names_kubectl(tmp_path: Path) -> Non
 
 @pytest.mark.needs("kubectl")
 @pytest.mark.parametrize(
-    ("words", "found", "directive"),
+    ("words", "candidates", "directive"),
     [
         (["expl"], ["explain\tExplain step by step why pods of the FILES or of the cluster are injected or not."], 4),
         (["diff", "--embedded", "stable", "ca"], ["canary"], 4),
@@ -391,10 +395,10 @@ def test_kubectl_runs_the_plugin_whose_help_names_kubectl(tmp_path: Path) -> Non
         (["serve", "--tls-cert-file", ""], [], 0),
     ],
 )
-def test_kubectl_completes_the_plugin(tmp_path: Path, words: list[str], found: list[str], directive: int) -> None:
+def test_kubectl_completes_the_plugin(tmp_path: Path, words: list[str], candidates: list[str], directive: int) -> None:
     run = kubectl(tmp_path, "__complete", "injector", *words)
 
-    assert run.stdout.splitlines() == [*found, f":{directive}"]
+    assert run.stdout.splitlines() == [*candidates, f":{directive}"]
 
 
 ROOT = Path(__file__).resolve().parents[2]

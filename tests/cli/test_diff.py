@@ -68,8 +68,8 @@ def folder(tmp_path: Path) -> Path:
 
 def diff(folder: Path, *arguments: str) -> Result:
     """Run the command on the folder's revisions and manifest."""
-    given = ["--revisions-dir", str(folder / "revisions"), "-f", str(folder / "m.yaml")]
-    return invoke("diff", *arguments, *given)
+    sources = ["--revisions-dir", str(folder / "revisions"), "-f", str(folder / "m.yaml")]
+    return invoke("diff", *arguments, *sources)
 
 
 def test_it_shows_what_differs_and_ends_with_1(folder: Path) -> None:
@@ -117,7 +117,7 @@ def test_kinds_can_be_selected_and_ignored(folder: Path, flags: tuple[str, ...],
     data = json.loads(result.stdout) if output == "json" else yaml.safe_load(result.stdout)
     assert result.exit_code == (1 if kinds else 0)
     assert set(data["summary"]) == kinds
-    assert {change["kind"] for each in data["workloads"] for change in each["changes"]} == kinds
+    assert {change["kind"] for workload in data["workloads"] for change in workload["changes"]} == kinds
 
 
 def test_the_data_names_both_sides(folder: Path) -> None:
@@ -125,7 +125,7 @@ def test_the_data_names_both_sides(folder: Path) -> None:
 
     assert data["old"] == {"name": "prod", "revision": "1-24", "istioVersion": "1.24"}
     assert data["new"] == {"name": "1-30", "revision": "1-30", "istioVersion": "1.30"}
-    assert [(each["kind"], each["namespace"], each["name"]) for each in data["workloads"]] == [
+    assert [(workload["kind"], workload["namespace"], workload["name"]) for workload in data["workloads"]] == [
         ("Pod", "default", "a"),
         ("Pod", "shop", "own"),
     ]
@@ -212,8 +212,8 @@ def test_node_versions_are_used(folder: Path) -> None:
 def with_privileged_sidecar(folder: Path, *labels: str) -> None:
     """Let the new revision's sidecar be privileged, in a namespace with labels of Pod Security."""
     (folder / "revisions" / "1-30" / "config").write_text(f"{CONFIG}        securityContext: {{privileged: true}}\n")
-    found = {f"pod-security.kubernetes.io/{label.partition('=')[0]}": label.partition("=")[2] for label in labels}
-    (folder / "m.yaml").write_text(yaml.safe_dump_all([namespace("shop", **found), make_pod("a", namespace="shop")]))
+    levels = {f"pod-security.kubernetes.io/{label.partition('=')[0]}": label.partition("=")[2] for label in labels}
+    (folder / "m.yaml").write_text(yaml.safe_dump_all([namespace("shop", **levels), make_pod("a", namespace="shop")]))
 
 
 def test_another_level_of_pod_security_is_a_change(folder: Path) -> None:
@@ -221,11 +221,11 @@ def test_another_level_of_pod_security_is_a_change(folder: Path) -> None:
 
     text = diff(folder, "1-24", "1-30", "--only", "podsecurity").stdout
     summary = diff(folder, "1-24", "1-30", "-o", "summary").stdout
-    (found,) = json.loads(diff(folder, "1-24", "1-30", "-o", "json").stdout)["workloads"]
+    (workload,) = json.loads(diff(folder, "1-24", "1-30", "-o", "json").stdout)["workloads"]
 
     assert text.startswith("Pod shop/a\n  podsecurity\n    baseline -> privileged\n\n")
     assert summary.startswith("1 image, security, pod security baseline to privileged: Pod shop/a\n")
-    assert found["podSecurity"] == {"pod": "baseline", "old": "baseline", "new": "privileged"}
+    assert workload["podSecurity"] == {"pod": "baseline", "old": "baseline", "new": "privileged"}
 
 
 def test_a_pod_that_its_namespace_does_not_allow_is_refused(folder: Path) -> None:
@@ -289,9 +289,9 @@ def test_proxy_configs_of_the_cluster_apply_to_its_workloads(monkeypatch: pytest
     revisions = (*revision("1-24", "1.12.0", config=SHOWS_A), *revision("1-30", "1.30.1", config=SHOWS_A))
     reached(monkeypatch, FakeKube(*revisions, *LIVE[6:], proxy_config("shop", A="cluster")))
 
-    (found, _) = json.loads(live("-o", "json").stdout)["workloads"]
+    (workload, _) = json.loads(live("-o", "json").stdout)["workloads"]
 
-    assert [(each["old"], each["new"]) for each in found["changes"]] == [("proxy:none", "proxy:cluster")]
+    assert [(change["old"], change["new"]) for change in workload["changes"]] == [("proxy:none", "proxy:cluster")]
 
 
 def test_workloads_of_other_kinds_are_compared(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -334,22 +334,22 @@ def test_several_processes_print_what_one_prints(monkeypatch: pytest.MonkeyPatch
         for index, value in enumerate(values)
     ]
     reached(monkeypatch, FakeKube(*sides, tag("prod", "1-24"), labelled("shop", "prod"), *pods))
-    found = []
+    results = []
     for cpus in (1, 3):
         with_cpus(monkeypatch, cpus)
-        found.append(live("-o", output, "--confirm", "0"))
+        results.append(live("-o", output, "--confirm", "0"))
 
-    assert (found[0].stdout, found[0].stderr) == (found[1].stdout, found[1].stderr)
-    assert "web-109-1" in found[1].stdout or output == "summary"
+    assert (results[0].stdout, results[0].stderr) == (results[1].stdout, results[1].stderr)
+    assert "web-109-1" in results[1].stdout or output == "summary"
 
 
 def test_live_diffs_have_all_formats(monkeypatch: pytest.MonkeyPatch) -> None:
     reached(monkeypatch, FakeKube(*LIVE))
 
-    found = json.loads(live("-o", "json").stdout)
+    data = json.loads(live("-o", "json").stdout)
 
-    assert [each["name"] for each in found["workloads"]] == ["lone", "web"]
-    assert [(each["changes"], each["count"]) for each in found["groups"]] == [(["image"], 2)]
+    assert [workload["name"] for workload in data["workloads"]] == ["lone", "web"]
+    assert [(group["changes"], group["count"]) for group in data["groups"]] == [(["image"], 2)]
     assert live("-o", "text").stdout.startswith("Deployment shop/lone\n  image\n")
 
 
@@ -398,7 +398,7 @@ def test_the_api_server_checks_a_pod_of_each_group_of_changes_first(monkeypatch:
     result = tried(cluster, monkeypatch, "--confirm", "2")
 
     assert result.stderr == ""
-    assert [each["metadata"]["generateName"] for each in cluster.tried] == ["lone-abc-", "zed-abc-"]
+    assert [pod["metadata"]["generateName"] for pod in cluster.tried] == ["lone-abc-", "zed-abc-"]
 
 
 def test_the_checked_pod_is_injected_and_istios_webhooks_are_not_called_for_it(
@@ -413,7 +413,9 @@ def test_the_checked_pod_is_injected_and_istios_webhooks_are_not_called_for_it(
     (pod,) = cluster.tried
     assert (pod["metadata"]["namespace"], pod["metadata"]["labels"]["sidecar.istio.io/inject"]) == ("shop", "false")
     assert "ownerReferences" not in pod["metadata"]
-    assert [each["image"] for each in pod["spec"]["containers"] if each["name"] == "istio-proxy"] == ["proxy:1.30.1"]
+    assert [container["image"] for container in pod["spec"]["containers"] if container["name"] == "istio-proxy"] == [
+        "proxy:1.30.1"
+    ]
 
 
 @pytest.mark.parametrize("status", [400, 403, 422])
@@ -605,10 +607,10 @@ def test_the_ranges_of_a_namespace_in_the_files_count_and_each_pod_template(tmp_
     result = diff(tmp_path, "plain", "ids", "--pod-template-path", rule, "-o", "json")
 
     workloads = json.loads(result.stdout)["workloads"]
-    assert [each["part"] for each in workloads] == [
+    assert [workload["part"] for workload in workloads] == [
         f"spec.pytorchReplicaSpecs.{name}.template" for name in ("Master", "Worker")
     ]
-    assert [change["new"] for each in workloads for change in each["changes"] if change["kind"] == "image"] == [
+    assert [change["new"] for workload in workloads for change in workload["changes"] if change["kind"] == "image"] == [
         "1000989999",
         "1000989999",
     ]

@@ -63,13 +63,13 @@ def folder(tmp_path: Path) -> Path:
 def explain(folder: Path, *arguments: str, documents: list[dict[str, Any]] | None = None) -> Result:
     """Run the command on the folder's revisions and the documents, by default one pod."""
     (folder / "m.yaml").write_text(yaml.safe_dump_all(documents or [make_pod(namespace="shop")]))
-    given = ["--revisions-dir", str(folder / "revisions"), "-f", str(folder / "m.yaml")]
-    return invoke("explain", *given, *arguments)
+    sources = ["--revisions-dir", str(folder / "revisions"), "-f", str(folder / "m.yaml")]
+    return invoke("explain", *sources, *arguments)
 
 
 def data_of(result: Result) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(result.stdout)["workloads"]
-    return found
+    workloads: list[dict[str, Any]] = json.loads(result.stdout)["workloads"]
+    return workloads
 
 
 def test_the_text_has_a_line_for_each_step_with_verdict_reason_and_source(folder: Path) -> None:
@@ -87,11 +87,11 @@ def test_the_text_has_a_line_for_each_step_with_verdict_reason_and_source(folder
 def test_the_trace_is_available_as_data(folder: Path, output: str) -> None:
     result = explain(folder, "--namespace-labels", "istio.io/rev=prod", "-o", output)
 
-    (found,) = (json.loads(result.stdout) if output == "json" else yaml.safe_load(result.stdout))["workloads"]
-    assert [step["step"] for step in found["steps"]] == STEPS
+    (workload,) = (json.loads(result.stdout) if output == "json" else yaml.safe_load(result.stdout))["workloads"]
+    assert [step["step"] for step in workload["steps"]] == STEPS
     by = {"outcome": "injected", "reason": "policy_enabled", "revision": "1-24", "tag": "prod", "messages": []}
-    del found["steps"]
-    assert found == {"kind": "Pod", "namespace": "shop", "name": "hello", **by}
+    del workload["steps"]
+    assert workload == {"kind": "Pod", "namespace": "shop", "name": "hello", **by}
 
 
 @pytest.mark.parametrize(
@@ -109,9 +109,9 @@ def test_the_trace_is_available_as_data(folder: Path, output: str) -> None:
 def test_flags_and_labels_lead_to_a_revision(
     folder: Path, flags: tuple[str, ...], revision: str, tag: str | None
 ) -> None:
-    (found,) = data_of(explain(folder, *flags, "-o", "json"))
+    (workload,) = data_of(explain(folder, *flags, "-o", "json"))
 
-    assert (found["outcome"], found["revision"], found["tag"]) == ("injected", revision, tag)
+    assert (workload["outcome"], workload["revision"], workload["tag"]) == ("injected", revision, tag)
 
 
 def test_namespace_labels_come_from_the_files_or_the_flag(folder: Path) -> None:
@@ -119,10 +119,10 @@ def test_namespace_labels_come_from_the_files_or_the_flag(folder: Path) -> None:
     documents = [shop, make_pod(namespace="shop"), make_pod(namespace="other")]
 
     read, lone = data_of(explain(folder, "-o", "json", documents=documents))
-    told = data_of(explain(folder, "-o", "json", "--namespace-labels", "istio.io/rev=1-30", documents=documents))
+    flagged = data_of(explain(folder, "-o", "json", "--namespace-labels", "istio.io/rev=1-30", documents=documents))
 
     assert (read["revision"], lone["reason"]) == ("1-24", "no_webhook")
-    assert [each["revision"] for each in told] == ["1-30", "1-30"]
+    assert [workload["revision"] for workload in flagged] == ["1-30", "1-30"]
 
 
 def test_a_pod_without_a_webhook_is_skipped_with_a_note_about_labels(folder: Path) -> None:
@@ -148,8 +148,8 @@ def test_a_skipped_pod_ends_with_0_and_the_rule(
 ) -> None:
     result = explain(folder, "-r", "1-30", "-o", "json", *flags, documents=[pod])
 
-    (found,) = data_of(result)
-    assert (result.exit_code, found["outcome"], found["reason"]) == (0, "skipped", reason)
+    (workload,) = data_of(result)
+    assert (result.exit_code, workload["outcome"], workload["reason"]) == (0, "skipped", reason)
 
 
 @cases("annotations", "path", "reason")
@@ -160,9 +160,9 @@ def test_a_refused_pod_ends_with_65_and_its_trace(
 
     result = explain(folder, "--path", path, "-o", "json", documents=documents)
 
-    found = data_of(result)[-1]
-    assert (result.exit_code, found["outcome"], found["reason"]) == (65, "refused", reason)
-    assert found["steps"][-1]["step"] == "result"
+    workload = data_of(result)[-1]
+    assert (result.exit_code, workload["outcome"], workload["reason"]) == (65, "refused", reason)
+    assert workload["steps"][-1]["step"] == "result"
 
 
 def test_no_detail_has_a_value_of_the_users_variables(folder: Path) -> None:
@@ -180,9 +180,9 @@ def test_no_detail_has_a_value_of_the_users_variables(folder: Path) -> None:
 
 @pytest.mark.parametrize("guard", GUARDS)
 def test_the_guard_of_the_trace_comes_from_the_option(folder: Path, guard: str) -> None:
-    (found,) = data_of(explain(folder, "-r", "1-30", "--guard", guard, "-o", "json"))
+    (workload,) = data_of(explain(folder, "-r", "1-30", "--guard", guard, "-o", "json"))
 
-    assert [step["source"] for step in found["steps"] if step["step"] == "guard"] == [f"--guard {guard}"]
+    assert [step["source"] for step in workload["steps"] if step["step"] == "guard"] == [f"--guard {guard}"]
 
 
 @pytest.mark.parametrize(
@@ -288,13 +288,15 @@ def test_the_api_server_checks_the_injected_pod_of_one_workload(
     one, all_of_them = of_cluster("deploy/web.shop"), of_cluster("-n", "shop")
 
     assert f": {outcome}" in one.stdout.splitlines()[0]
-    assert any(each.split() == ["dry_run", *line.split(), "[the", "API", "server]"] for each in one.stdout.splitlines())
-    assert [each["metadata"]["generateName"] for each in kube.tried] == ["web-"]
+    assert any(row.split() == ["dry_run", *line.split(), "[the", "API", "server]"] for row in one.stdout.splitlines())
+    assert [pod["metadata"]["generateName"] for pod in kube.tried] == ["web-"]
     assert "dry_run" not in all_of_them.stdout
 
 
 def messages_of(result: Result) -> list[str]:
-    return [f"{each['code']} {each['origin']}" for found in data_of(result) for each in found["messages"]]
+    return [
+        f"{message['code']} {message['origin']}" for workload in data_of(result) for message in workload["messages"]
+    ]
 
 
 def test_istios_analyzer_messages_follow_the_steps(folder: Path) -> None:
@@ -330,9 +332,9 @@ def test_the_messages_about_a_pod_of_the_cluster_are_those_of_analyze(monkeypatc
     reached(monkeypatch, FakeKube(*CLUSTER, again, other, tag("edge", "1-24")))
 
     overlaps = 4 * ["IST0139 MutatingWebhookConfiguration istio-revision-tag-prod"]
-    found = messages_of(of_cluster("web-abc-1.shop", "-o", "json"))
-    assert [each for each in found if "IST0139" not in each] == ["IST0103 Pod shop/web-abc-1"]
-    assert {each for each in found if "IST0139" in each} == set(overlaps)
+    messages = messages_of(of_cluster("web-abc-1.shop", "-o", "json"))
+    assert [message for message in messages if "IST0139" not in message] == ["IST0103 Pod shop/web-abc-1"]
+    assert {message for message in messages if "IST0139" in message} == set(overlaps)
     assert "IST0103" not in of_cluster("deploy/web", "-n", "shop").stdout
 
 
@@ -352,10 +354,10 @@ def test_workloads_of_other_kinds_are_explained(
     reached(monkeypatch, FakeKube(*CLUSTER[:-1], workload))
 
     of_files = explain(folder, *flags, documents=[labelled("shop", "prod"), workload])
-    found = of_cluster(target, "-n", "shop", *flags)
+    of_kube = of_cluster(target, "-n", "shop", *flags)
 
-    assert (of_files.exit_code, of_files.stderr) == (found.exit_code, found.stderr) == (0, "")
-    for result in of_files, found:
+    assert (of_files.exit_code, of_files.stderr) == (of_kube.exit_code, of_kube.stderr) == (0, "")
+    for result in of_files, of_kube:
         assert result.stdout.splitlines()[0] == f"{kind} shop/web: injected by 1-24 (policy_enabled)"
 
 
@@ -378,8 +380,8 @@ def test_each_pod_template_of_a_workload_of_the_cluster_is_explained(monkeypatch
         ("spec.pytorchReplicaSpecs.Worker.template", "injected"),
     ]
     for result in of_name, of_namespace:
-        jobs = [each for each in json.loads(result.stdout)["workloads"] if each["kind"] == "PyTorchJob"]
-        assert [(each["part"], each["outcome"]) for each in jobs] == expected
+        jobs = [workload for workload in json.loads(result.stdout)["workloads"] if workload["kind"] == "PyTorchJob"]
+        assert [(job["part"], job["outcome"]) for job in jobs] == expected
 
 
 @in_cluster
@@ -408,7 +410,10 @@ def test_a_whole_namespace_is_explained_and_a_refusal_in_it_ends_with_65(monkeyp
     result = of_cluster("-n", "shop", "-o", "json")
 
     assert result.exit_code == 65
-    assert [(each["name"], each["outcome"]) for each in data_of(result)] == [("odd", "refused"), ("web", "injected")]
+    assert [(workload["name"], workload["outcome"]) for workload in data_of(result)] == [
+        ("odd", "refused"),
+        ("web", "injected"),
+    ]
     assert of_cluster("-n", "empty").stderr == "note: there is no workload in namespace empty\n"
 
 
@@ -443,9 +448,9 @@ def workload() -> Created:
 
 
 def test_the_text_is_a_line_for_each_step() -> None:
-    found = WorkloadDecision(workload(), Decision(STEPS_trace, "injected", "policy_enabled"), "1-24", "prod")
+    answer = WorkloadDecision(workload(), Decision(STEPS_trace, "injected", "policy_enabled"), "1-24", "prod")
 
-    assert as_text(found) == (
+    assert as_text(answer) == (
         "Pod shop/web: injected by 1-24 (policy_enabled)\n"
         "  webhook  passed  called  [somewhere]\n"
         "  tag      passed  quotes <hidden>  [tags]\n"
@@ -469,39 +474,39 @@ SOURCES = RevisionSources(None, HOME)
 
 def explanation(place: str, *more: dict[str, Any], guard: str = "enforce") -> WorkloadDecision:
     reader, wanted = cluster(*OBJECTS, *more), WorkloadName(PODS, "web-abc-1", place)
-    ((found,), _) = explain_live(reader, SOURCES, wanted, WorkloadFiles(()), guard)
-    return found
+    ((answer,), _) = explain_live(reader, SOURCES, wanted, WorkloadFiles(()), guard)
+    return answer
 
 
 def test_the_delivery_steps_follow_the_webhook() -> None:
-    found = explanation("shop")
+    answer = explanation("shop")
 
-    assert (str(found.workload), found.revision, found.tag) == ("Pod shop/web-abc-1", "1-24", "prod")
+    assert (str(answer.workload), answer.revision, answer.tag) == ("Pod shop/web-abc-1", "1-24", "prod")
     steps = ["webhook", "failure_policy", "ca_bundle", "endpoints", "tag", "revision"]
-    assert [step.step for step in found.decision.steps][:6] == steps
-    assert found.decision.outcome == "injected"
+    assert [step.step for step in answer.decision.steps][:6] == steps
+    assert answer.decision.outcome == "injected"
 
 
 def test_the_proxy_configs_of_the_cluster_that_apply_are_named() -> None:
     resources = proxy_config("istio-system"), proxy_config("shop"), proxy_config("lost")
-    found = explanation("shop", *resources)
+    answer = explanation("shop", *resources)
 
-    assert [step.detail for step in found.decision.steps if step.step == "proxy_configs"] == [
+    assert [step.detail for step in answer.decision.steps if step.step == "proxy_configs"] == [
         "istio-system/all, shop/all: each overrides the ones before it"
     ]
 
 
 def test_the_guard_comes_from_the_option() -> None:
-    found = explanation("shop", guard="warn")
+    answer = explanation("shop", guard="warn")
 
-    assert [step.source for step in found.decision.steps if step.step == "guard"] == ["--guard warn"]
+    assert [step.source for step in answer.decision.steps if step.step == "guard"] == ["--guard warn"]
 
 
 def test_the_trace_of_a_pod_without_a_webhook_ends_there() -> None:
-    found = explanation("lost")
+    answer = explanation("lost")
 
-    assert [step.step for step in found.decision.steps] == ["webhook", "result"]
-    assert "names `gone`, which is not served" in found.decision.steps[0].detail
+    assert [step.step for step in answer.decision.steps] == ["webhook", "result"]
+    assert "names `gone`, which is not served" in answer.decision.steps[0].detail
 
 
 def test_explaining_a_broken_revision_fails() -> None:
@@ -512,10 +517,10 @@ def test_explaining_a_broken_revision_fails() -> None:
 def test_the_labels_of_a_workload_are_its_pods_and_its_namespaces() -> None:
     reader = cluster(*OBJECTS)
     around = asyncio.run(read_view(reader, SOURCES, None))
-    found = pod_labels(
+    labels = pod_labels(
         asyncio.run(read_target(reader, WorkloadName(PODS, "web-abc-1", "shop")))[0], around.namespaces["shop"]
     )
 
-    assert found.namespace["istio.io/rev"] == "prod"
-    assert found.pod["app"] == "web"
-    assert found.workload == TagWorkload(("shop", "Deployment", "web"))
+    assert labels.namespace["istio.io/rev"] == "prod"
+    assert labels.pod["app"] == "web"
+    assert labels.workload == TagWorkload(("shop", "Deployment", "web"))

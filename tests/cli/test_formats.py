@@ -47,10 +47,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def diff(*arguments: str, file: str = "my apps/m.yaml", given: str | None = None) -> Result:
+def diff(*arguments: str, file: str = "my apps/m.yaml", text: str | None = None) -> Result:
     """Run the command on the revisions of the current folder."""
     flags = ["--revisions-dir", "revisions", "-f", file]
-    return invoke("diff", *arguments, *flags, text=given)
+    return invoke("diff", *arguments, *flags, text=text)
 
 
 def lines_of(folder: Path) -> list[int]:
@@ -67,38 +67,38 @@ def check_sarif(log: Any) -> list[dict[str, Any]]:
     assert driver["name"]
     identifiers = [rule["id"] for rule in driver["rules"]]
     assert identifiers == list(RULES)
-    for each in run["results"]:
-        assert isinstance(each["message"]["text"], str)
-        assert identifiers[each["ruleIndex"]] == each["ruleId"]
-        assert each["level"] in ("none", "note", "warning", "error")
-        assert all(isinstance(value, str) for value in each["partialFingerprints"].values())
-        for location in each["locations"]:
+    for entry in run["results"]:
+        assert isinstance(entry["message"]["text"], str)
+        assert identifiers[entry["ruleIndex"]] == entry["ruleId"]
+        assert entry["level"] in ("none", "note", "warning", "error")
+        assert all(isinstance(value, str) for value in entry["partialFingerprints"].values())
+        for location in entry["locations"]:
             assert location["logicalLocations"]
             if place := location.get("physicalLocation"):
                 assert re.fullmatch(r"[A-Za-z0-9._~:/%-]+", place["artifactLocation"]["uri"])
                 assert place["region"]["startLine"] >= 1
-    found: list[dict[str, Any]] = run["results"]
-    return found
+    entries: list[dict[str, Any]] = run["results"]
+    return entries
 
 
 def test_sarif_has_a_result_with_a_place_for_each_different_or_refused_workload(folder: Path) -> None:
     result = diff("old", "new", "-o", "sarif")
 
-    found = check_sarif(json.loads(result.stdout))
+    entries = check_sarif(json.loads(result.stdout))
     assert result.exit_code == 1
-    assert [(each["ruleId"], each["level"]) for each in found] == [
+    assert [(entry["ruleId"], entry["level"]) for entry in entries] == [
         ("sidecar-changed", "note"),
         ("injection-refused", "error"),
         ("injection-refused", "error"),
     ]
-    places = [each["locations"][0]["physicalLocation"] for each in found]
-    assert {each["artifactLocation"]["uri"] for each in places} == {"my%20apps/m.yaml"}
-    assert [each["region"]["startLine"] for each in places] == lines_of(folder)
-    texts = [each["message"]["text"] for each in found]
+    places = [entry["locations"][0]["physicalLocation"] for entry in entries]
+    assert {place["artifactLocation"]["uri"] for place in places} == {"my%20apps/m.yaml"}
+    assert [place["region"]["startLine"] for place in places] == lines_of(folder)
+    texts = [entry["message"]["text"] for entry in entries]
     assert texts[0].startswith("Pod default/a differs between old and new:\n  image\n")
     assert "refused: failed to run injection template" in texts[1]
     assert texts[2].startswith("Pod default/c: refused by both: ")
-    assert [each["partialFingerprints"] for each in found][:2] == [
+    assert [entry["partialFingerprints"] for entry in entries][:2] == [
         {"workload/v1": "Pod default/a"},
         {"workload/v1": "Pod shop/b"},
     ]
@@ -123,9 +123,9 @@ def test_the_exit_code_of_a_report_is_that_of_the_comparison(folder: Path, outpu
 
 def test_a_workload_without_a_file_has_no_place_in_a_file(folder: Path) -> None:
     del folder
-    found = diff("old", "off", "-o", "sarif", file="-", given=yaml.safe_dump(make_pod("a")))
+    report = diff("old", "off", "-o", "sarif", file="-", text=yaml.safe_dump(make_pod("a")))
 
-    (result,) = check_sarif(json.loads(found.stdout))
+    (result,) = check_sarif(json.loads(report.stdout))
     assert (result["ruleId"], list(result["locations"][0])) == ("injection-decision", ["logicalLocations"])
 
 
@@ -134,15 +134,15 @@ def test_a_cluster_is_reported_too(monkeypatch: pytest.MonkeyPatch) -> None:
     reached(monkeypatch, FakeKube(*revisions, labelled("shop", "1-24"), deployment("web", "shop")))
     arguments = ["diff", "1-24", "1-30", "--live", "--confirm", "0", "-o", "sarif"]
 
-    (found,) = check_sarif(json.loads(invoke(*arguments).stdout))
-    assert found["partialFingerprints"] == {"workload/v1": "Deployment shop/web"}
+    (entry,) = check_sarif(json.loads(invoke(*arguments).stdout))
+    assert entry["partialFingerprints"] == {"workload/v1": "Deployment shop/web"}
 
 
 def test_an_absolute_path_in_the_current_folder_becomes_relative(folder: Path) -> None:
     inside, outside = folder / "my apps" / "m.yaml", folder.parent / "m.yaml"
     latin = folder / os.fsdecode(b"caf\xe9.yaml")
-    for each in (outside, latin):
-        each.write_text(yaml.safe_dump(make_pod("a")))
+    for path in (outside, latin):
+        path.write_text(yaml.safe_dump(make_pod("a")))
 
     for file, uri in ((inside, "my%20apps/m.yaml"), (outside, outside.as_uri()), (latin, "caf%E9.yaml")):
         first = check_sarif(json.loads(diff("old", "new", "-o", "sarif", file=str(file)).stdout))[0]
@@ -173,14 +173,14 @@ def test_names_and_values_cannot_format_the_comment(folder: Path) -> None:
 
     assert result.exit_code == 1, result.stderr
     outside = re.sub(r"<pre>.*?</pre>|<code>.*?</code>", "", rendered, flags=re.DOTALL)
-    assert [each for each in ("<img", "<a ", "<em", "<h1", "@admin", "#1", "evil") if each in outside] == []
+    assert [piece for piece in ("<img", "<a ", "<em", "<h1", "@admin", "#1", "evil") if piece in outside] == []
     tags = re.findall(r"</?(?:details|summary|h\d|table|pre)\b", rendered)
     assert sorted(tags) == sorted(
         [f"<{slash}{tag}" for tag in ("details", "summary", "h3", "table", "pre") for slash in ("", "/")]
     )
-    (found,) = check_sarif(json.loads(diff("old", "new", "-o", "sarif", file="m.yaml").stdout))
-    assert "[x]\\(https" not in found["message"]["text"]
-    assert found["message"]["text"].count("[x\\](https") == found["message"]["text"].count("(https") > 0
+    (entry,) = check_sarif(json.loads(diff("old", "new", "-o", "sarif", file="m.yaml").stdout))
+    assert "[x]\\(https" not in entry["message"]["text"]
+    assert entry["message"]["text"].count("[x\\](https") == entry["message"]["text"].count("(https") > 0
 
 
 @pytest.mark.parametrize(
@@ -194,10 +194,10 @@ def test_plain_text_of_a_cell_stays_as_it_is(text: str) -> None:
     "text", ["a|b", "@admin", "#1", "<b>", "*a*", "`", "https://evil.example", "www.evil.example", "a\nb"]
 )
 def test_other_text_of_a_cell_is_code(text: str) -> None:
-    shown = cell(text)
+    code = cell(text)
 
-    assert re.fullmatch(r"<code>[A-Za-z0-9 /,&#;-]+</code>", shown)
-    assert html.unescape(shown) == f"<code>{escape_line(text)}</code>"
+    assert re.fullmatch(r"<code>[A-Za-z0-9 /,&#;-]+</code>", code)
+    assert html.unescape(code) == f"<code>{escape_line(text)}</code>"
 
 
 def test_a_long_comment_is_cut_and_says_what_is_missing() -> None:
@@ -206,12 +206,15 @@ def test_a_long_comment_is_cut_and_says_what_is_missing() -> None:
         {"kind": "Deployment", "namespace": "shop", "name": f"{'`' * 50}{number}", "changes": [{"kind": "image"}]}
         for number in range(2000)
     ]
-    groups = [{"changes": [f"container {each['name']} gained"], "count": 1, "workloads": [each]} for each in workloads]
+    groups = [
+        {"changes": [f"container {workload['name']} gained"], "count": 1, "workloads": [workload]}
+        for workload in workloads
+    ]
 
     text = diff_as_markdown({"old": side, "new": side, "workloads": workloads, "groups": groups}, ["a\n  b\n"] * 2000)
 
     assert len(text) <= 65_536
-    shown = text.count("<details>")
-    assert 0 < shown < 2000
-    assert f"The comment has no room for {2000 - shown} more workloads." in text
+    listed = text.count("<details>")
+    assert 0 < listed < 2000
+    assert f"The comment has no room for {2000 - listed} more workloads." in text
     assert re.search(r"no room for \d+ more rows", text)

@@ -50,7 +50,7 @@ def test_a_hyphen_is_standard_output(flags: tuple[str, ...], tmp_path: Path, mon
     monkeypatch.chdir(tmp_path)
 
     assert "name: a" in invoke("uninject", path, *flags).stdout
-    assert [each.name for each in tmp_path.iterdir()] == ["objects.yaml"]
+    assert [path.name for path in tmp_path.iterdir()] == ["objects.yaml"]
 
 
 @cases("arguments", "says")
@@ -74,10 +74,10 @@ def test_a_file_is_what_its_flag_says(
 def test_a_go_template_and_a_revision_with_jinja_is_said(tmp_path: Path) -> None:
     (tmp_path / "t").write_text('{{- define "x" }}{{ .Spec }}{{ end }}')
 
-    found = invoke("template", "lint", str(tmp_path / "t"), "--revisions-dir", "revisions")
+    result = invoke("template", "lint", str(tmp_path / "t"), "--revisions-dir", "revisions")
 
-    assert found.exit_code == 65
-    assert found.stderr == (
+    assert result.exit_code == 65
+    assert result.stderr == (
         "note: revision stable has Jinja2 templates; for one in Go, give another --revision or --injectConfigFile\n"
     )
 
@@ -122,7 +122,7 @@ CLUSTER = (
 
 
 def names_of(text: str) -> list[str]:
-    return [f"{each['namespace']}/{each['name']}" for each in json.loads(text)["workloads"]]
+    return [f"{workload['namespace']}/{workload['name']}" for workload in json.loads(text)["workloads"]]
 
 
 @pytest.mark.parametrize(

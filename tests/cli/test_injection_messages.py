@@ -25,8 +25,8 @@ def said_by(command: str, file: Path, revisions: Path) -> set[tuple[str, str]]:
     result = invoke("diff", "stable", "canary", *flags) if command == "diff" else invoke(command, *flags)
     data = json.loads(result.stdout)
     workloads = [] if command == "analyze" else data["workloads"]
-    messages = data if command == "analyze" else [each for one in workloads for each in one.get("messages", ())]
-    return {(each["code"], each["message"]) for each in messages if each["code"].startswith("INJ")}
+    messages = data if command == "analyze" else [message for one in workloads for message in one.get("messages", ())]
+    return {(message["code"], message["message"]) for message in messages if message["code"].startswith("INJ")}
 
 
 @cases("manifest", "codes")

@@ -85,7 +85,7 @@ def run(*items: dict[str, Any], **settings: Any) -> Result:
 def images(result: Result) -> list[str]:
     """The images of the pods."""
     items = load_yaml(result.stdout)["items"]
-    specs = [each["spec"].get("template", each)["spec"] for each in items if "spec" in each]
+    specs = [item["spec"].get("template", item)["spec"] for item in items if "spec" in item]
     return [container["image"] for spec in specs for container in spec["containers"]]
 
 
@@ -158,7 +158,9 @@ def test_pods_cron_jobs_and_other_kinds_are_injected() -> None:
 
 def results_of(result: Result) -> list[str]:
     """The severity and the message of each result, up to the first semicolon."""
-    return [f"{each['severity']}: {each['message'].partition(';')[0]}" for each in load_yaml(result.stdout)["results"]]
+    return [
+        f"{entry['severity']}: {entry['message'].partition(';')[0]}" for entry in load_yaml(result.stdout)["results"]
+    ]
 
 
 @pytest.mark.usefixtures("folder")
@@ -169,7 +171,7 @@ def test_workloads_of_a_list_are_injected() -> None:
 
     web, _ = load_yaml(result.stdout)["items"][0]["items"]
     assert len(web["spec"]["template"]["spec"]["containers"]) == 2
-    assert [each["resourceRef"]["kind"] for each in load_yaml(result.stdout)["results"]] == ["Pod"]
+    assert [entry["resourceRef"]["kind"] for entry in load_yaml(result.stdout)["results"]] == ["Pod"]
 
 
 @pytest.mark.usefixtures("folder")
@@ -185,14 +187,14 @@ def test_several_pod_templates_are_injected_by_rules_or_named() -> None:
 
     def containers(result: Result) -> list[int]:
         replicas = load_yaml(result.stdout)["items"][0]["spec"]["pytorchReplicaSpecs"].values()
-        return [len(each["template"]["spec"]["containers"]) for each in replicas]
+        return [len(replica["template"]["spec"]["containers"]) for replica in replicas]
 
     none, one = run(job), run(job, podTemplatePaths=f"{rule}.Master.template")
     both = run(job, podTemplatePaths=f"{rule}.Master.template\n{rule}.Worker.template")
     every = run(job, podTemplatePaths=f"A.b=c, {rule}.*.template")
 
-    assert [containers(each) for each in (none, one, both, every)] == [[1, 1], [2, 1], [2, 2], [2, 2]]
-    assert [len(load_yaml(each.stdout).get("results", ())) for each in (none, one, both, every)] == [2, 1, 0, 0]
+    assert [containers(output) for output in (none, one, both, every)] == [[1, 1], [2, 1], [2, 2], [2, 2]]
+    assert [len(load_yaml(output.stdout).get("results", ())) for output in (none, one, both, every)] == [2, 1, 0, 0]
     assert f"give --pod-template-path {rule}.Worker.template" in load_yaml(one.stdout)["results"][0]["message"]
 
 
@@ -236,9 +238,9 @@ def test_the_ranges_of_a_namespace_count_unless_the_settings_have_others(folder:
     geo["metadata"]["annotations"] = {UID_RANGE: "1000980000/10000", SUPPLEMENTAL_GROUPS: "1000980000/10000"}
 
     listed = {"apiVersion": "v1", "kind": "List", "items": [geo]}
-    found = {images(run(item, deployment("web", "geo"), revision="ids"))[-1] for item in (geo, listed)}
+    uids = {images(run(item, deployment("web", "geo"), revision="ids"))[-1] for item in (geo, listed)}
 
-    assert found == {uid}
+    assert uids == {uid}
 
 
 @pytest.mark.usefixtures("folder")
@@ -280,7 +282,7 @@ def test_results_of_an_earlier_function_are_replaced() -> None:
 
     results = load_yaml(krm(text, "--embedded").stdout)["results"]
 
-    assert [each["severity"] for each in results] == ["info"]
+    assert [entry["severity"] for entry in results] == ["info"]
 
 
 @cases("text", "code", "says")
@@ -307,29 +309,29 @@ def program_path(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def on_page(kind: str, name: str) -> str:
     """The text of an object on the page about GitOps."""
-    found = (each.text for each in blocks(PAGE) if each.language == "yaml" and "metadata" in each.text)
-    return next(each for each in found if f"kind: {kind}\n" in each and f"  name: {name}\n" in each)
+    texts = (block.text for block in blocks(PAGE) if block.language == "yaml" and "metadata" in block.text)
+    return next(text for text in texts if f"kind: {kind}\n" in text and f"  name: {name}\n" in text)
 
 
 def ran(path: str, *command: str, **env: str) -> subprocess.CompletedProcess[str]:
     """Run a program in the working folder."""
-    given = {**os.environ, "PATH": path, **env}
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=given)
+    variables = {**os.environ, "PATH": path, **env}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=variables)
 
 
 def write_app(folder: Path, *items: dict[str, Any], transformed: bool = True) -> None:
     """Write a kustomization, with the transformer of the page or without one."""
     (folder / "app.yaml").write_text(yaml.safe_dump_all(items))
     (folder / "inject.yaml").write_text(on_page("ConfigMap", "inject").replace("canary", "prod"))
-    found = next(each.text for each in blocks(PAGE) if each.mark == "kustomization")
-    kept = found if transformed else found.splitlines()[0]
-    (folder / "kustomization.yaml").write_text(f"{kept}\nnamePrefix: my-\n")
+    kustomization = next(block.text for block in blocks(PAGE) if block.mark == "kustomization")
+    content = kustomization if transformed else kustomization.splitlines()[0]
+    (folder / "kustomization.yaml").write_text(f"{content}\nnamePrefix: my-\n")
 
 
 @pytest.mark.needs("kustomize")
 def test_kustomize_runs_the_function(folder: Path, program_path: str) -> None:
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}]}}
-    command = next(each.text for each in blocks(PAGE) if each.text.startswith("kustomize build"))
+    command = next(block.text for block in blocks(PAGE) if block.text.startswith("kustomize build"))
 
     write_app(folder, deployment("web", "shop"), service)
     done = ran(program_path, *shlex.split(command))
@@ -337,10 +339,10 @@ def test_kustomize_runs_the_function(folder: Path, program_path: str) -> None:
     refused = ran(program_path, *shlex.split(command))
 
     assert (done.returncode, done.stderr) == (0, "")
-    built = {each["kind"]: each for each in yaml.safe_load_all(done.stdout)}
+    built = {item["kind"]: item for item in yaml.safe_load_all(done.stdout)}
     assert built["Service"] == {**service, "metadata": {"name": "my-web"}}
     template = built["Deployment"]["spec"].pop("template")
-    assert [each["image"] for each in template["spec"]["containers"]][1:] == ["proxy:1.24.6"]
+    assert [container["image"] for container in template["spec"]["containers"]][1:] == ["proxy:1.24.6"]
     assert json.loads(template["metadata"]["annotations"]["sidecar.istio.io/status"])["revision"] == "1-24"
     assert built["Deployment"]["metadata"] == {"name": "my-web", "namespace": "shop"}
     assert refused.returncode == 1
@@ -375,7 +377,7 @@ def test_the_plugin_for_argo_cd_builds_and_injects(folder: Path, program_path: s
 def test_the_sidecar_for_argo_cd_has_what_the_plugin_needs() -> None:
     spec = yaml.safe_load(on_page("Deployment", "argocd-repo-server"))["spec"]["template"]["spec"]
     (container,) = spec["containers"]
-    mounts = {each["name"]: each["mountPath"] for each in container["volumeMounts"]}
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
 
     assert (
         violations(
@@ -385,4 +387,4 @@ def test_the_sidecar_for_argo_cd_has_what_the_plugin_needs() -> None:
         == ()
     )
     assert mounts["injector-revisions"].startswith(container["env"][0]["value"])
-    assert {"var-files", "plugins", *(each["name"] for each in spec["volumes"])} == mounts.keys()
+    assert {"var-files", "plugins", *(volume["name"] for volume in spec["volumes"])} == mounts.keys()

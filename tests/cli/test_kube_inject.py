@@ -49,8 +49,8 @@ def files(tmp_path: Path) -> Path:
 
 def kube_inject(folder: Path, *arguments: str, text: str | None = None) -> Result:
     """Run the command with the revision of ``folder``."""
-    chosen = ["--injectConfigFile", str(folder / "config"), "--valuesFile", str(folder / "values")]
-    return invoke("kube-inject", *chosen, *arguments, text=text)
+    sources = ["--injectConfigFile", str(folder / "config"), "--valuesFile", str(folder / "values")]
+    return invoke("kube-inject", *sources, *arguments, text=text)
 
 
 def images(document: dict[str, Any]) -> list[str]:
@@ -62,7 +62,7 @@ def images(document: dict[str, Any]) -> list[str]:
 def injected(result: Result) -> list[dict[str, Any]]:
     """Return the printed documents."""
     assert (result.exit_code, result.stderr) == (0, "")
-    return [each for each in yaml.safe_load_all(result.stdout) if each is not None]
+    return [document for document in yaml.safe_load_all(result.stdout) if document is not None]
 
 
 def test_the_guard_refuses_warns_or_is_off(files: Path) -> None:
@@ -92,32 +92,32 @@ def test_every_document_ends_as_istioctl_ends_it_and_other_kinds_pass_byte_for_b
 
     assert result.stdout.startswith(f"{SERVICE}---\n")
     assert result.stdout.endswith("\n---\n")
-    assert [each["kind"] for each in injected(result)] == ["Service", "Deployment"]
+    assert [document["kind"] for document in injected(result)] == ["Service", "Deployment"]
 
 
 OTHERS = [("Rollout", "argoproj.io"), ("Service", "serving.knative.dev"), ("CloneSet", "apps.kruise.io")]
-KEPT = {"replicas": 3, "strategy": {"canary": {"steps": [{"setWeight": 20}]}}}
+OTHER_FIELDS = {"replicas": 3, "strategy": {"canary": {"steps": [{"setWeight": 20}]}}}
 
 
 def other(kind: str, group: str, **spec: Any) -> dict[str, Any]:
     """A workload of a kind that Istio does not know."""
-    made = workload(kind, **spec)
-    return {**made, "apiVersion": f"{group}/v1", "spec": {**KEPT, **made["spec"]}}
+    base = workload(kind, **spec)
+    return {**base, "apiVersion": f"{group}/v1", "spec": {**OTHER_FIELDS, **base["spec"]}}
 
 
 @pytest.mark.parametrize(("kind", "group"), OTHERS)
 def test_only_the_pod_template_of_other_kinds_changes_and_uninject_restores_it(
     files: Path, kind: str, group: str
 ) -> None:
-    given = other(kind, group, containerConcurrency=5)
+    before = other(kind, group, containerConcurrency=5)
 
-    there = kube_inject(files, "-", text=yaml.safe_dump(given))
+    there = kube_inject(files, "-", text=yaml.safe_dump(before))
 
-    (found,) = injected(there)
-    assert injected(uninject("-", text=there.stdout)) == [given]
-    assert sorted(images(found)) == sorted(PROXIED)
-    assert found["spec"]["template"]["spec"]["containerConcurrency"] == 5
-    assert {**found, "spec": {**found["spec"], "template": given["spec"]["template"]}} == given
+    (after,) = injected(there)
+    assert injected(uninject("-", text=there.stdout)) == [before]
+    assert sorted(images(after)) == sorted(PROXIED)
+    assert after["spec"]["template"]["spec"]["containerConcurrency"] == 5
+    assert {**after, "spec": {**after["spec"], "template": before["spec"]["template"]}} == before
 
 
 def test_a_kind_of_another_group_is_another_kind(files: Path) -> None:
@@ -136,12 +136,12 @@ def test_a_rollout_of_a_deployment_has_no_pods_of_its_own(files: Path) -> None:
 
 
 def test_a_container_of_knative_has_the_name_that_knative_gives_it(files: Path) -> None:
-    given = other("Service", "serving.knative.dev", containers=[{"image": "a"}])
+    document = other("Service", "serving.knative.dev", containers=[{"image": "a"}])
 
-    (found,) = injected(kube_inject(files, "-", text=yaml.safe_dump(given)))
+    (service,) = injected(kube_inject(files, "-", text=yaml.safe_dump(document)))
 
     assert {"user-container", "istio-proxy"} == {
-        each["name"] for each in found["spec"]["template"]["spec"]["containers"]
+        container["name"] for container in service["spec"]["template"]["spec"]["containers"]
     }
 
 
@@ -155,8 +155,8 @@ FOO = {
 
 @pytest.mark.parametrize("command", ["kube-inject", "uninject"])
 def test_a_pod_template_of_an_unknown_kind_is_reported_and_a_rule_names_it(files: Path, command: str) -> None:
-    chosen = ["--injectConfigFile", str(files / "config"), "--valuesFile", str(files / "values")]
-    arguments = [command, "-", *(chosen if command == "kube-inject" else ())]
+    sources = ["--injectConfigFile", str(files / "config"), "--valuesFile", str(files / "values")]
+    arguments = [command, "-", *(sources if command == "kube-inject" else ())]
     text = f"{yaml.safe_dump(workload())}---\n{yaml.safe_dump(FOO)}"
 
     plain = invoke(*arguments, text=text)
@@ -203,9 +203,9 @@ def test_a_folder_and_several_files_are_one_stream(files: Path) -> None:
     for name in ("b", "a"):
         (files / "more" / f"{name}.yaml").write_text(yaml.safe_dump(workload(name=name)))
 
-    found = injected(kube_inject(files, "-f", str(files / "hello.yaml"), "-f", str(files / "more")))
+    documents = injected(kube_inject(files, "-f", str(files / "hello.yaml"), "-f", str(files / "more")))
 
-    assert [each["metadata"]["name"] for each in found] == ["hello", "a", "b"]
+    assert [document["metadata"]["name"] for document in documents] == ["hello", "a", "b"]
 
 
 @pytest.mark.parametrize("flags", [["-o", "out.yaml"], ["-o=json", "--output-file", "out.yaml"]])
@@ -226,18 +226,18 @@ def test_workloads_without_a_namespace_get_the_one_of_the_flag(files: Path) -> N
     (files / "config").write_text(config)
     listed = {"apiVersion": "v1", "kind": "List", "items": [workload()]}
     own = {**workload(), "metadata": {"name": "own", "namespace": "other"}}
-    text = "---\n".join(yaml.safe_dump(each) for each in (workload(), own, listed, yaml.safe_load(SERVICE)))
+    text = "---\n".join(yaml.safe_dump(document) for document in (workload(), own, listed, yaml.safe_load(SERVICE)))
 
-    found = injected(kube_inject(files, "-", "-n", "shop", text=text))
+    documents = injected(kube_inject(files, "-", "-n", "shop", text=text))
 
     assert [
-        next(image for image in images(each) if image.startswith("proxy:"))
-        for each in (*found[:2], found[2]["items"][0])
+        next(image for image in images(document) if image.startswith("proxy:"))
+        for document in (*documents[:2], documents[2]["items"][0])
     ] == ["proxy:shop", "proxy:other", "proxy:shop"]
-    assert [each["metadata"] for each in (found[0], found[2]["items"][0])] == [
+    assert [document["metadata"] for document in (documents[0], documents[2]["items"][0])] == [
         {"creationTimestamp": None, "name": "hello"}
     ] * 2
-    assert found[1]["metadata"]["namespace"] == "other"
+    assert documents[1]["metadata"]["namespace"] == "other"
 
 
 @cases("arguments", "code", "says")
@@ -291,16 +291,16 @@ STATE = SourceState(
 )
 
 
-def select(**given: Any) -> Revision:
+def select(**options: Any) -> Revision:
     """Return the revision that the options select."""
     flags = {"config": "--inject-config-file", "values": "--values-file", "mesh": "--mesh-config-file"}
     arguments: list[str] = []
-    for name, value in given.items():
+    for name, value in options.items():
         flag = flags.get(name, f"--{name.replace('_', '-')}")
-        for each in value if isinstance(value, tuple) else () if value is None else (value,):
-            arguments += [flag, str(each)]
-    found: Revision = parsed(revision_options, *arguments, use=lambda revision_source: revision_source.build())
-    return found
+        for text in value if isinstance(value, tuple) else () if value is None else (value,):
+            arguments += [flag, str(text)]
+    selected: Revision = parsed(revision_options, *arguments, use=lambda revision_source: revision_source.build())
+    return selected
 
 
 def test_the_files_of_a_revision_may_be_pipes(files: Path) -> None:
@@ -311,13 +311,13 @@ def test_the_files_of_a_revision_may_be_pipes(files: Path) -> None:
         os.write(writer, (files / name).read_bytes())
         os.close(writer)
         ends.append(reader)
-    config, values = (f"/dev/fd/{each}" for each in ends)
+    config, values = (f"/dev/fd/{descriptor}" for descriptor in ends)
 
     result = invoke(
         "kube-inject", "-f", str(files / "hello.yaml"), "--injectConfigFile", config, "--valuesFile", values
     )
-    for each in ends:
-        os.close(each)
+    for descriptor in ends:
+        os.close(descriptor)
 
     assert result.exit_code == 0, result.output
     assert result.stdout == kube_inject(files, "-f", str(files / "hello.yaml")).stdout
@@ -440,7 +440,7 @@ def test_a_patch_removes_what_was_added() -> None:
     result = uninject("-", "-o", "patch", text=yaml.safe_dump(injected_pod()))
 
     (line,) = result.stdout.splitlines()
-    assert {(each["op"], each["path"]) for each in json.loads(line)} == {
+    assert {(operation["op"], operation["path"]) for operation in json.loads(line)} == {
         ("remove", "/metadata/annotations"),
         ("remove", "/spec/containers/1"),
         ("remove", "/spec/initContainers"),
@@ -525,7 +525,7 @@ def test_the_cluster_is_used_by_the_other_commands_without_files() -> None:
         )
     )
 
-    assert [each["name"] for each in json.loads(listed.stdout)] == ["1-24", "1-30"]
+    assert [row["name"] for row in json.loads(listed.stdout)] == ["1-24", "1-30"]
     assert (compared.exit_code, compared.stderr) == (1, "")
     assert explained.exit_code == 0
     assert "1-24: Istio 1.24" in explained.stdout

@@ -41,9 +41,12 @@ def tree(tmp_path: Path) -> Path:
 
 
 def test_files_come_in_the_order_given_and_keep_their_names(tree: Path) -> None:
-    found = read_manifests([f"{tree}/b.yaml", f"{tree}/notes.txt"], recursive=False)
+    manifests = read_manifests([f"{tree}/b.yaml", f"{tree}/notes.txt"], recursive=False)
 
-    assert found == [Manifest(f"{tree}/b.yaml", "name: b.yaml\n"), Manifest(f"{tree}/notes.txt", "name: notes.txt\n")]
+    assert manifests == [
+        Manifest(f"{tree}/b.yaml", "name: b.yaml\n"),
+        Manifest(f"{tree}/notes.txt", "name: notes.txt\n"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -101,9 +104,9 @@ def refused(obj: dict[str, Any]) -> dict[str, Any] | None:
 def test_each_document_of_each_manifest_is_changed_or_kept() -> None:
     manifests = [Manifest("a", "kind: Pod\n---\n# kept\nkind: Service\n"), Manifest("b", "kind: Pod\n")]
 
-    found = list(change_documents(manifests, marked, warn=print_warning))
+    documents = list(change_documents(manifests, marked, warn=print_warning))
 
-    assert [(each.text, each.after) for each in found] == [
+    assert [(document.text, document.after) for document in documents] == [
         ("kind: Pod\n", {"kind": "Pod", "marked": True}),
         ("# kept\nkind: Service\n", None),
         ("kind: Pod\n", {"kind": "Pod", "marked": True}),
@@ -112,9 +115,9 @@ def test_each_document_of_each_manifest_is_changed_or_kept() -> None:
 
 @pytest.mark.parametrize("text", ["# nothing\n", "- 1\n", "text\n", "42\n"])
 def test_documents_that_are_not_objects_pass_through(text: str) -> None:
-    (found,) = change_documents([Manifest("a", text)], refused, warn=print_warning)
+    (document,) = change_documents([Manifest("a", text)], refused, warn=print_warning)
 
-    assert (found.text, found.after) == (text, None)
+    assert (document.text, document.after) == (text, None)
 
 
 def test_yaml_that_cannot_be_read_names_the_file_and_its_line_there() -> None:
@@ -124,12 +127,12 @@ def test_yaml_that_cannot_be_read_names_the_file_and_its_line_there() -> None:
 
 def test_a_document_is_changed_when_it_is_asked_for() -> None:
     """So 20,000 workloads are never in memory at once."""
-    seen: list[dict[str, Any]] = []
-    documents = change_documents([Manifest("a", "kind: Pod\n---\nkind: Job\n")], seen.append, warn=print_warning)
+    objects: list[dict[str, Any]] = []
+    documents = change_documents([Manifest("a", "kind: Pod\n---\nkind: Job\n")], objects.append, warn=print_warning)
 
     next(documents)
 
-    assert seen == [{"kind": "Pod"}]
+    assert objects == [{"kind": "Pod"}]
 
 
 def test_every_faulty_object_is_named_also_in_lists_and_at_most_twenty() -> None:
@@ -191,7 +194,7 @@ def test_errors_name_the_file_and_line(tmp_path: Path, text: str, says: str) -> 
     assert says in str(raised.value)
 
 
-KEPT = ChangedDocument("# as it was\nkind:   Service\n", {"kind": "Service"}, None)
+UNCHANGED = ChangedDocument("# as it was\nkind:   Service\n", {"kind": "Service"}, None)
 CHANGED = ChangedDocument("kind: Pod\n", {"kind": "Pod"}, {"kind": "Pod", "spec": {"size": 1}})
 
 
@@ -201,7 +204,7 @@ EMPTY = ChangedDocument("# nothing\n", None, None)
 @pytest.mark.parametrize(
     ("documents", "text"),
     [
-        ([KEPT, CHANGED], "# as it was\nkind:   Service\n---\nkind: Pod\nspec:\n  size: 1\n---\n"),
+        ([UNCHANGED, CHANGED], "# as it was\nkind:   Service\n---\nkind: Pod\nspec:\n  size: 1\n---\n"),
         ([ChangedDocument("a: 1", {"a": 1}, None)], "a: 1\n---\n"),
     ],
 )
@@ -212,18 +215,18 @@ def test_yaml_ends_every_document_as_istioctl_does_and_keeps_what_passes_through
 
 
 @pytest.mark.parametrize(
-    ("documents", "found"),
+    ("documents", "data"),
     [
         ([CHANGED], CHANGED.after),
-        ([KEPT, EMPTY, CHANGED], {"apiVersion": "v1", "kind": "List", "items": [KEPT.before, CHANGED.after]}),
+        ([UNCHANGED, EMPTY, CHANGED], {"apiVersion": "v1", "kind": "List", "items": [UNCHANGED.before, CHANGED.after]}),
     ],
 )
-def test_json_is_the_object_or_a_list_without_empty_documents(documents: list[ChangedDocument], found: Any) -> None:
-    assert json.loads("".join(manifest_text(documents, "json"))) == found
+def test_json_is_the_object_or_a_list_without_empty_documents(documents: list[ChangedDocument], data: Any) -> None:
+    assert json.loads("".join(manifest_text(documents, "json"))) == data
 
 
 def test_a_patch_is_one_line_for_each_document() -> None:
-    lines = "".join(manifest_text([KEPT, CHANGED], "patch")).splitlines()
+    lines = "".join(manifest_text([UNCHANGED, CHANGED], "patch")).splitlines()
 
     assert [json.loads(line) for line in lines] == [[], [{"op": "add", "path": "/spec", "value": {"size": 1}}]]
 

@@ -29,11 +29,11 @@ def test_without_flags_the_defaults_are_those_of_istio() -> None:
 
 
 def test_a_flag_wins_over_its_default_however_it_is_written() -> None:
-    found = arguments_of(["--port", "8443", "--injectConfig=/config", "--reconcileWebhookConfig=false", "-v"])
+    arguments = arguments_of(["--port", "8443", "--injectConfig=/config", "--reconcileWebhookConfig=false", "-v"])
 
-    assert found[-5:] == ["--port", "8443", "--injectConfig=/config", "--reconcileWebhookConfig=false", "-v"]
-    assert found[1:-5] == [
-        each for each in DEFAULTS if not each.startswith(("--port", "--injectConfig", "--reconcile"))
+    assert arguments[-5:] == ["--port", "8443", "--injectConfig=/config", "--reconcileWebhookConfig=false", "-v"]
+    assert arguments[1:-5] == [
+        flag for flag in DEFAULTS if not flag.startswith(("--port", "--injectConfig", "--reconcile"))
     ]
 
 

@@ -30,8 +30,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def flags(*arguments: str) -> tuple[Kubeconfig, str]:
     """Return the values of the options."""
-    found = parsed(lambda command: kubeconfig_options(ISTIO_NAMESPACE_OPTION(command)), *arguments)
-    return found["kubeconfig"], found["istio_namespace"]
+    values = parsed(lambda command: kubeconfig_options(ISTIO_NAMESPACE_OPTION(command)), *arguments)
+    return values["kubeconfig"], values["istio_namespace"]
 
 
 def test_without_flags_and_files_the_service_account_is_used() -> None:
@@ -106,8 +106,8 @@ CERTIFICATE = "-----BEGIN CERTIFICATE-----\nQQ==\n-----END CERTIFICATE-----\n"
 
 def options(*arguments: str) -> WebhookOptions:
     """Return the value of the options."""
-    found: WebhookOptions = parsed(webhook_options, *arguments)["options"]
-    return found
+    value: WebhookOptions = parsed(webhook_options, *arguments)["options"]
+    return value
 
 
 def test_without_flags_webhook_options_are_istios_defaults() -> None:
@@ -157,15 +157,15 @@ def test_webhook_options_are_checked_as_by_kubernetes(flag: str, value: str, say
     assert says in str(caught.value)
 
 
-def over(kept: WebhookOptions, *arguments: str) -> WebhookOptions:
+def over(inherited: WebhookOptions, *arguments: str) -> WebhookOptions:
     """Return the inherited options, with those of the flags."""
-    found: WebhookOptions = parsed(
-        webhook_options, *arguments, use=lambda options: Placement(*explicit_webhook_options(options)).apply(kept)
+    merged: WebhookOptions = parsed(
+        webhook_options, *arguments, use=lambda options: Placement(*explicit_webhook_options(options)).apply(inherited)
     )
-    return found
+    return merged
 
 
-KEPT = WebhookOptions(
+INHERITED = WebhookOptions(
     Endpoint("our", "ours", 8443),
     ca_bundle="Q0E=",
     failure_policy="Ignore",
@@ -178,8 +178,8 @@ KEPT = WebhookOptions(
 
 
 def test_options_without_a_flag_are_inherited() -> None:
-    assert over(KEPT) == replace(KEPT, istio_namespace="istio-system", auto_inject=False)
-    assert over(KEPT, "-i", "mesh", "--auto-inject-namespaces") == KEPT
+    assert over(INHERITED) == replace(INHERITED, istio_namespace="istio-system", auto_inject=False)
+    assert over(INHERITED, "-i", "mesh", "--auto-inject-namespaces") == INHERITED
 
 
 @pytest.mark.parametrize(
@@ -191,15 +191,15 @@ def test_options_without_a_flag_are_inherited() -> None:
     ],
 )
 def test_an_endpoint_is_kept_part_by_part(arguments: list[str], endpoint: Endpoint) -> None:
-    assert over(KEPT, *arguments).endpoint == endpoint
+    assert over(INHERITED, *arguments).endpoint == endpoint
 
 
 def test_a_given_service_replaces_a_url() -> None:
-    kept = replace(KEPT, endpoint=Endpoint(url="https://here"))
+    by_url = replace(INHERITED, endpoint=Endpoint(url="https://here"))
 
-    assert over(kept, "--service", "our").endpoint == Endpoint("our")
-    assert over(kept, "--timeout", "9s").endpoint == Endpoint(url="https://here")
-    assert over(kept, "--failure-policy", "Fail", "--timeout", "9s").timeout == 9
+    assert over(by_url, "--service", "our").endpoint == Endpoint("our")
+    assert over(by_url, "--timeout", "9s").endpoint == Endpoint(url="https://here")
+    assert over(by_url, "--failure-policy", "Fail", "--timeout", "9s").timeout == 9
 
 
 @pytest.mark.parametrize(

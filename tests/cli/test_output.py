@@ -24,10 +24,10 @@ def test_a_table_without_rows_is_its_headings() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"), [("a b", "a b"), ("", '""'), (" a", '" a"'), ("a\nb", '"a\\nb"'), ("\x1b[2J", '"\\u001b[2J"')]
+    ("text", "quoted"), [("a b", "a b"), ("", '""'), (" a", '" a"'), ("a\nb", '"a\\nb"'), ("\x1b[2J", '"\\u001b[2J"')]
 )
-def test_unprintable_text_is_quoted(text: str, shown: str) -> None:
-    assert printable(text) == shown
+def test_unprintable_text_is_quoted(text: str, quoted: str) -> None:
+    assert printable(text) == quoted
 
 
 def test_without_a_terminal_nothing_is_written(capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,7 +70,7 @@ def screen(written: str) -> list[str]:
             case _:
                 before, _, after = lines[row].partition("\r")
                 lines[row] = before + piece + "\r" + after[len(piece) :]
-    return [each.replace("\r", "") for each in lines]
+    return [line.replace("\r", "") for line in lines]
 
 
 @pytest.mark.parametrize("no_color", ["", "1"])
@@ -81,7 +81,7 @@ def test_on_a_terminal_each_text_replaces_the_one_before(
     for name, value in {"COLUMNS": "20", "LINES": "8", "TERM": "xterm", "NO_COLOR": no_color}.items():
         monkeypatch.setenv(name, value)
     live, written = LiveText(HEADINGS), "before\n"
-    for text, shown in (
+    for text, lines in (
         ("WAVE\ndev   2 waiting\n", ["WAVE", "dev   2 waiting"]),
         ("WAVE\n\nrest  x\x1b[2J\n", ["WAVE", "", "rest  x\\u001b[2J"]),
         ("a very long line which is wrapped\n", ["a very long line whi", "ch is wrapped"]),
@@ -90,5 +90,5 @@ def test_on_a_terminal_each_text_replaces_the_one_before(
     ):
         live.show(text)
         written += capsys.readouterr().out
-        assert screen(written) == ["before", *shown, ""]
+        assert screen(written) == ["before", *lines, ""]
     assert ("\x1b[1mWAVE" in written) == (not no_color)

@@ -159,8 +159,8 @@ def test_an_unused_revision_is_removed_after_confirmation(
 
     assert (result.exit_code, (directory / "1-30").exists()) == (code, code == 1)
     assert result.stdout == ("" if code else "Revision 1-30 removed\n")
-    asked = f'Remove the folder {directory}/1-30 of revision "1-30"?' in result.stderr
-    assert asked == (not flags)
+    has_question = f'Remove the folder {directory}/1-30 of revision "1-30"?' in result.stderr
+    assert has_question == (not flags)
 
 
 def test_a_revision_in_use_is_removed_only_by_force(directory: Path) -> None:

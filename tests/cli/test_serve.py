@@ -69,7 +69,7 @@ def parsed(*arguments: str) -> dict[str, Any]:
 
 def messages(caplog: pytest.LogCaptureFixture, level: int) -> list[str]:
     """Return the messages of the command at a level."""
-    return [each.getMessage() for each in caplog.records if each.name in LOGGERS and each.levelno == level]
+    return [record.getMessage() for record in caplog.records if record.name in LOGGERS and record.levelno == level]
 
 
 def test_without_flags_and_variables_it_has_the_defaults_of_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,9 +130,9 @@ def test_a_flag_wins_over_its_environment_variable(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("INJECTOR_SHUTDOWN_DELAY", "2s")
     monkeypatch.setenv("INJECTOR_SET_ENV", "A=1 B=2")
 
-    found = parsed("--port", "8443")
+    values = parsed("--port", "8443")
 
-    assert (found["port"], found["shutdown_delay"], found["set_env"]) == (8443, 2.0, ("A=1", "B=2"))
+    assert (values["port"], values["shutdown_delay"], values["set_env"]) == (8443, 2.0, ("A=1", "B=2"))
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
@@ -179,7 +179,7 @@ def test_an_empty_path_is_a_wrong_flag() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("settings", "expected"),
     [
         ({}, {}),
         ({"values_file": Path("v"), "mesh_config": Path("m"), "revision": "canary"}, {"name": "canary"}),
@@ -189,24 +189,24 @@ def test_an_empty_path_is_a_wrong_flag() -> None:
     ],
 )
 def test_one_config_is_a_source_with_what_flags_say_of_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], expected: dict[str, Any]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for name in "cvm":
         Path(name).write_text(name)
-    files = [path for path in (given.get("values_file"), given.get("mesh_config")) if path]
+    files = [path for path in (settings.get("values_file"), settings.get("mesh_config")) if path]
 
-    found = source_of(Settings(inject_config=Path("c"), **given))()
+    state = source_of(Settings(inject_config=Path("c"), **settings))()
 
-    assert found == read_single(Path("c"), *files, **expected)
+    assert state == read_single(Path("c"), *files, **expected)
 
 
 @pytest.mark.parametrize(
-    ("given", "names"), [("", ["b"]), ("revisions_dir", ["a", "b"]), ("inject_config", ["default", "b"])]
+    ("source", "names"), [("", ["b"]), ("revisions_dir", ["a", "b"]), ("inject_config", ["default", "b"])]
 )
-def test_files_take_precedence_over_the_cluster(tmp_path: Path, given: str, names: list[str]) -> None:
+def test_files_take_precedence_over_the_cluster(tmp_path: Path, source: str, names: list[str]) -> None:
     config = write_revision(tmp_path / "a") / "config"
-    flags: dict[str, Any] = {given: config if given == "inject_config" else tmp_path} if given else {}
+    flags: dict[str, Any] = {source: config if source == "inject_config" else tmp_path} if source else {}
     settings = Settings(**flags)
     cluster = SourceState((make_raw("b"),))
 
@@ -219,7 +219,7 @@ def test_files_take_precedence_over_the_cluster(tmp_path: Path, given: str, name
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("settings", "expected"),
     [
         ({}, ()),
         ({"revisions_dir": Path("r")}, (Path("r"),)),
@@ -231,9 +231,9 @@ def test_files_take_precedence_over_the_cluster(tmp_path: Path, given: str, name
     ],
 )
 def test_the_files_and_folders_of_the_configuration_are_watched(
-    given: dict[str, Any], expected: tuple[Path, ...]
+    settings: dict[str, Any], expected: tuple[Path, ...]
 ) -> None:
-    assert watched_paths(Settings(**given)) == expected
+    assert watched_paths(Settings(**settings)) == expected
 
 
 def test_an_invalid_pair_in_a_variable_is_refused_with_the_flag() -> None:
@@ -289,15 +289,15 @@ def test_a_ca_that_did_not_sign_the_certificate_is_one_line_and_65(files: Path) 
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("settings", "expected"),
     [
         ({"health_check_file": Path("f"), "health_check_interval": 2.0}, HealthFile(Path("f"), 2.0)),
         ({"health_check_file": Path("f")}, None),
         ({"health_check_interval": 2.0}, None),
     ],
 )
-def test_the_health_file_needs_both_flags(given: dict[str, Any], expected: HealthFile | None) -> None:
-    assert _health_file(Settings(**given)) == expected
+def test_the_health_file_needs_both_flags(settings: dict[str, Any], expected: HealthFile | None) -> None:
+    assert _health_file(Settings(**settings)) == expected
 
 
 def test_unserved_names_are_watched_on_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -475,6 +475,6 @@ def test_a_server_that_is_told_to_end_while_it_starts_drains_and_exits_with_0() 
     command = COMMAND.replace("while True:", "for _ in range(1):").replace("SIGHUP", "SIGTERM")
     command = command.replace('"serve",', '"serve", "--shutdown-delay", "0s",')
 
-    ended = subprocess.run([sys.executable, "-c", command], stderr=subprocess.PIPE, check=False, timeout=LIMIT)
+    process = subprocess.run([sys.executable, "-c", command], stderr=subprocess.PIPE, check=False, timeout=LIMIT)
 
-    assert (ended.returncode, b"drained" in ended.stderr) == (0, True), ended.stderr
+    assert (process.returncode, b"drained" in process.stderr) == (0, True), process.stderr

@@ -42,8 +42,8 @@ class Tls:
     follow: dict[str, Follow]
 
 
-def made(**given: Any) -> Tls:
-    settings = Settings(embedded=True, **given).check()
+def tls_for(**options: Any) -> Tls:
+    settings = Settings(embedded=True, **options).check()
     client = KubeClient() if settings.asks_cluster else None
     return Tls(*tls_of(settings, client, Metrics(CollectorRegistry())))
 
@@ -63,13 +63,13 @@ def secret(tls: Tls) -> CaSecret:
 
 
 def test_plain_http_has_no_certificate() -> None:
-    tls = made(insecure_http=True)
+    tls = tls_for(insecure_http=True)
 
     assert (tls.certificates, tls.follow) == (None, {})
 
 
 def test_files_need_no_api_server(files: dict[str, Any]) -> None:
-    tls = made(**files)
+    tls = tls_for(**files)
 
     assert isinstance(tls.certificates, FileSource)
     assert tls.follow == {}
@@ -77,7 +77,7 @@ def test_files_need_no_api_server(files: dict[str, Any]) -> None:
 
 
 def test_the_ca_of_files_is_patched_into_webhooks_on_request(files: dict[str, Any]) -> None:
-    tls = made(**files, patch_webhooks=True, service="s", namespace="n")
+    tls = tls_for(**files, patch_webhooks=True, service="s", namespace="n")
 
     assert len(tls.follow) == 1
     assert patching(tls).selector == WebhookSelector("s", "n")
@@ -85,7 +85,7 @@ def test_the_ca_of_files_is_patched_into_webhooks_on_request(files: dict[str, An
 
 
 def test_the_old_flags_name_what_is_patched(files: dict[str, Any]) -> None:
-    tls = made(**files, webhook_config_name="istio-sidecar-injector", webhook_name="sidecar-injector.istio.io")
+    tls = tls_for(**files, webhook_config_name="istio-sidecar-injector", webhook_name="sidecar-injector.istio.io")
 
     assert patching(tls).selector == WebhookSelector(
         "injector", "", "istio-sidecar-injector", "sidecar-injector.istio.io"
@@ -93,7 +93,7 @@ def test_the_old_flags_name_what_is_patched(files: dict[str, Any]) -> None:
 
 
 def test_self_signed_keeps_its_secret_and_patches_its_webhooks() -> None:
-    tls = made(**SELF_SIGNED, ca_secret="c", service="s")  # noqa: S106 -- a name
+    tls = tls_for(**SELF_SIGNED, ca_secret="c", service="s")  # noqa: S106 -- a name
 
     assert isinstance(tls.certificates, SelfSigned)
     assert (len(tls.follow), str(secret(tls).store)) == (2, "Secret mesh/c")
@@ -105,7 +105,7 @@ def test_self_signed_keeps_its_secret_and_patches_its_webhooks() -> None:
 
 
 def test_self_signed_without_patches_expects_an_external_rollout() -> None:
-    tls = made(**SELF_SIGNED, patch_webhooks=False)
+    tls = tls_for(**SELF_SIGNED, patch_webhooks=False)
 
     assert len(tls.follow) == 1
     assert isinstance(secret(tls).certificates.rollout, ExternalRollout)
@@ -113,9 +113,9 @@ def test_self_signed_without_patches_expects_an_external_rollout() -> None:
 
 @pytest.mark.parametrize("mode", ["files", "self-signed"])
 def test_client_certificates_are_required_in_both_modes(files: dict[str, Any], mode: str) -> None:
-    given = files if mode == "files" else SELF_SIGNED
+    settings = files if mode == "files" else SELF_SIGNED
 
-    tls = made(**given, client_ca_file=files["ca_cert_file"], client_name=("kube-apiserver",))
+    tls = tls_for(**settings, client_ca_file=files["ca_cert_file"], client_name=("kube-apiserver",))
 
     assert tls.certificates is not None
     assert tls.certificates.clients is not None
@@ -133,15 +133,15 @@ def test_the_namespace_is_given_or_the_pods_own(tmp_path: Path) -> None:
 
 def test_a_missing_client_ca_ends_the_start(files: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="correct --client-ca-file"):
-        made(**files, client_ca_file=Path("/nope"))
+        tls_for(**files, client_ca_file=Path("/nope"))
 
 
 def test_the_controller_of_upgrades_is_that_of_istios_namespace() -> None:
     settings = Settings(insecure_http=True, from_cluster=True, upgrades=True, istio_namespace=("mesh",)).check()
-    found, other = (controller_of(settings) for _ in range(2))
+    controller, other = (controller_of(settings) for _ in range(2))
 
-    assert (found.lease.namespace, found.lease.name) == ("mesh", "injector-upgrades")
-    assert found.lease.identity != other.lease.identity
+    assert (controller.lease.namespace, controller.lease.name) == ("mesh", "injector-upgrades")
+    assert controller.lease.identity != other.lease.identity
     without_file = replace(settings, prometheus_token="x")  # noqa: S106 -- not a password
     with pytest.raises(UsageError, match="not URL=FILE"):
         controller_of(without_file)

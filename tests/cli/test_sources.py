@@ -58,7 +58,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def run(place: Path, command: str, *arguments: str) -> Result:
     words = {"FILE": str(place / "pods" / "web.yaml"), "FOLDER": str(place / "pods"), "VALUES": str(place / "values")}
     text = json.dumps(LIST) if command.startswith("krm") else None
-    return invoke(*(words.get(each, each) for each in command.split()), *arguments, text=text)
+    return invoke(*(words.get(word, word) for word in command.split()), *arguments, text=text)
 
 
 ALL = {**COMMANDS, **FILES_OF_A_CLUSTER, **IN_FILES}

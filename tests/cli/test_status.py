@@ -45,8 +45,8 @@ REVISIONS = (*revision("1-24", "1.24.6"), *revision("1-30", "1.30.1"), tag("prod
 
 
 def injected(name: str, place: str, rev: str = "1-24", version: str = "1.24.6") -> dict[str, Any]:
-    made = build(make_raw(rev, values=VALUES.replace("1.24.6", version)))
-    answer = inject_pod(made, owned(name, place), RequestFacts(place))
+    built = build(make_raw(rev, values=VALUES.replace("1.24.6", version)))
+    answer = inject_pod(built, owned(name, place), RequestFacts(place))
     assert isinstance(answer, Injected)
     return {"apiVersion": "v1", "kind": "Pod", **answer.pod}
 
@@ -79,7 +79,7 @@ def test_pods_of_any_kind_of_workload_have_a_status(tmp_path: Path) -> None:
     rolled = owned("roll", "shop", labels={"pod-template-hash": "x", "rollouts-pod-template-hash": "abc"})
     pods = [rolled, owned("clone", "shop", kind="CloneSet"), owned("foo", "shop", kind="Foo")]
 
-    result = status("-f", written(tmp_path, *REVISIONS, SHOP, *({**each, "kind": "Pod"} for each in pods)))
+    result = status("-f", written(tmp_path, *REVISIONS, SHOP, *({**pod, "kind": "Pod"} for pod in pods)))
 
     assert [line.split()[1] for line in result.stdout.splitlines()[1:4]] == [
         "CloneSet/clone",
@@ -105,11 +105,11 @@ def test_a_pod_that_its_namespace_no_longer_allows_is_refused(tmp_path: Path) ->
 def test_the_status_is_available_as_data(tmp_path: Path, output: str) -> None:
     result = status("-f", written(tmp_path, *REVISIONS, SHOP, OLDER), "-o", output)
 
-    found = json.loads(result.stdout) if output == "json" else yaml.safe_load(result.stdout)
+    data = json.loads(result.stdout) if output == "json" else yaml.safe_load(result.stdout)
     old = {"namespace": "shop", "kind": "Deployment", "name": "old", "pods": 1}
-    assert found["workloads"] == [{**old, "has": "1-24", "wouldGet": "1-30", "state": "older revision"}]
-    assert found["pods"]["older revision"] == 1
-    assert found["pods"]["current"] == 0
+    assert data["workloads"] == [{**old, "has": "1-24", "wouldGet": "1-30", "state": "older revision"}]
+    assert data["pods"]["older revision"] == 1
+    assert data["pods"]["current"] == 0
 
 
 def test_revisions_can_come_from_a_folder(tmp_path: Path) -> None:
@@ -140,13 +140,13 @@ def test_several_processes_find_what_one_finds(monkeypatch: pytest.MonkeyPatch) 
         for pod in (CURRENT_PODS, OLDER, {**owned(f"bare-{number}", "shop"), "kind": "Pod"})
     ]
     reached(monkeypatch, FakeKube(*REVISIONS, SHOP, *pods))
-    found = []
+    results = []
     for cpus in (1, 3):
         with_cpus(monkeypatch, cpus)
-        found.append(status("-o", "json"))
+        results.append(status("-o", "json"))
 
-    assert found[0].stdout == found[1].stdout
-    assert len(json.loads(found[1].stdout)["workloads"]) == 132
+    assert results[0].stdout == results[1].stdout
+    assert len(json.loads(results[1].stdout)["workloads"]) == 132
 
 
 def test_a_missing_permission_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,18 +255,18 @@ def test_an_older_template_shows_the_kinds_of_changes(around: ClusterView) -> No
     pod = injected_pods(around, "1-24", "prod")
     proxy_of(pod)["image"] = "proxy:1.24.5"
 
-    found = sidecar_status(pod, around)
+    status = sidecar_status(pod, around)
 
-    assert found is not None
-    assert found.drift == Drift(OLDER_TEMPLATE, ("image",))
+    assert status is not None
+    assert status.drift == Drift(OLDER_TEMPLATE, ("image",))
 
 
 def test_the_refusal_of_a_pod_is_explained(around: ClusterView) -> None:
     pod = owned("web", "1-30", annotations={"sidecar.istio.io/proxyCPU": "odd!"})
 
-    found = sidecar_status(pod, around)
+    status = sidecar_status(pod, around)
 
-    assert found == SidecarStatus(("1-30", "Deployment", "web"), None, "1-30", Drift("refused"))
+    assert status == SidecarStatus(("1-30", "Deployment", "web"), None, "1-30", Drift("refused"))
 
 
 def test_a_pod_that_cannot_be_restored_is_compared_by_revision_only(around: ClusterView) -> None:
@@ -275,9 +275,9 @@ def test_a_pod_that_cannot_be_restored_is_compared_by_revision_only(around: Clus
         proxy_of(pod).update({"image": "x", "env": [{"name": "ISTIO_KUBE_APP_PROBERS", "value": "{"}]})
         return pod
 
-    found = [sidecar_status(broken(place), around) for place in ("1-24", "1-30")]
+    statuses = [sidecar_status(broken(place), around) for place in ("1-24", "1-30")]
 
-    assert [each.drift.state for each in found if each is not None] == [CURRENT, OLDER_REVISION]
+    assert [status.drift.state for status in statuses if status is not None] == [CURRENT, OLDER_REVISION]
 
 
 def test_the_label_of_an_old_injection_requests_nothing(around: ClusterView) -> None:
@@ -287,7 +287,10 @@ def test_the_label_of_an_old_injection_requests_nothing(around: ClusterView) -> 
     pod["metadata"]["annotations"]["sidecar.istio.io/status"] = json.dumps(status)
     older = sidecar_status(pod, around)
 
-    assert [each.drift.state for each in (newer, older) if each is not None] == ["current", "unexpected sidecar"]
+    assert [drifted.drift.state for drifted in (newer, older) if drifted is not None] == [
+        "current",
+        "unexpected sidecar",
+    ]
 
 
 def replica(pod: dict[str, Any], suffix: str) -> bytes:
@@ -296,11 +299,11 @@ def replica(pod: dict[str, Any], suffix: str) -> bytes:
     mount = {"name": token, "readOnly": True, "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}
     spec = deepcopy(pod["spec"])
     spec["volumes"] = [*spec.get("volumes", ()), {"name": token, "projected": {"sources": []}}]
-    for each in spec["containers"]:
-        each["volumeMounts"] = [*each.get("volumeMounts", ()), mount]
+    for container in spec["containers"]:
+        container["volumeMounts"] = [*container.get("volumeMounts", ()), mount]
     running = {"status": {"phase": "Running", "hostIP": suffix}, "spec": {**spec, "nodeName": f"node-{suffix}"}}
-    found = {**pod["metadata"], "name": f"web-{suffix}", "uid": suffix, "managedFields": [{"time": suffix}]}
-    return json.dumps({"metadata": found, **running}, separators=(",", ":")).encode()
+    metadata = {**pod["metadata"], "name": f"web-{suffix}", "uid": suffix, "managedFields": [{"time": suffix}]}
+    return json.dumps({"metadata": metadata, **running}, separators=(",", ":")).encode()
 
 
 @pytest.mark.parametrize("name", ["1-24", "1-30"])
@@ -308,10 +311,10 @@ def test_the_status_of_replicas_is_computed_once(around: ClusterView, name: str)
     pod = injected_pods(around, name, "prod")
     other = deepcopy(pod)
     proxy_of(other)["image"] = "proxy:1.24.5"
-    texts = [replica(each, suffix) for suffix in ("bcdfg", "22222", "xxxxx") for each in (pod, other)]
+    texts = [replica(variant, suffix) for suffix in ("bcdfg", "22222", "xxxxx") for variant in (pod, other)]
     statuses = PodStatuses(around)
 
-    assert [statuses.of(each) for each in texts] == [sidecar_status(json.loads(each), around) for each in texts]
+    assert [statuses.of(text) for text in texts] == [sidecar_status(json.loads(text), around) for text in texts]
     assert len(statuses.computed) == 2
     assert statuses.computed.hits == 4
 
@@ -324,12 +327,12 @@ def test_pods_with_the_same_status_are_one_row() -> None:
     current, older = standing("b", "1-30", Drift(CURRENT)), standing("b", "1-24", Drift(OLDER_REVISION))
     template = standing("a", "1-30", Drift(OLDER_TEMPLATE, ("image", "env")))
 
-    found = rows_of([older, current, template, current])
+    rows = rows_of([older, current, template, current])
 
-    assert found == [Row(template, 1), Row(current, 2), Row(older, 1)]
-    assert found[1].cells == ("shop", "Deployment/b", "2", "1-30", "1-30", "current")
+    assert rows == [Row(template, 1), Row(current, 2), Row(older, 1)]
+    assert rows[1].cells == ("shop", "Deployment/b", "2", "1-30", "1-30", "current")
     row = {"namespace": "shop", "kind": "Deployment", "name": "a", "pods": 1, "has": "1-30", "wouldGet": "1-30"}
-    assert found[0].data == {**row, "state": "older template", "changes": ["image", "env"]}
+    assert rows[0].data == {**row, "state": "older template", "changes": ["image", "env"]}
 
 
 def test_a_hostile_name_neither_moves_the_terminal_nor_fills_it() -> None:

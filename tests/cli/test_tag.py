@@ -97,7 +97,7 @@ def test_the_list_has_a_column_for_shadows_if_there_are_any(directory: Path) -> 
         "TAG    REVISION   NAMESPACES   SHADOW\nnext   1-24       -            1-30=25\nprod   1-24       -            -\n"
     )
     listed = json.loads(run(directory, "list", "-o", "json").stdout)
-    assert [each.get("shadow") for each in listed] == [{"revision": "1-30", "sample": 25}, None]
+    assert [row.get("shadow") for row in listed] == [{"revision": "1-30", "sample": 25}, None]
 
 
 @cases("arguments", "entry")
@@ -151,18 +151,18 @@ def test_an_empty_list_is_not_an_error(directory: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says", "left"),
+    ("arguments", "says", "text"),
     [
         (["prod"], "Revision tag prod removed\n", "# ours\n"),
         (["nope", "--force"], "Revision tag nope does not exist\n", TAGS),
     ],
 )
 def test_an_unused_tag_is_removed_without_a_question_and_force_accepts_none(
-    directory: Path, arguments: list[str], says: str, left: str
+    directory: Path, arguments: list[str], says: str, text: str
 ) -> None:
     result = run(directory, "remove", *arguments)
 
-    assert (result.exit_code, result.output, tags_of(directory)) == (0, says, left)
+    assert (result.exit_code, result.output, tags_of(directory)) == (0, says, text)
 
 
 @pytest.mark.parametrize("flags", [[], ["-y"]])
@@ -225,7 +225,7 @@ def test_a_namespace_can_have_its_own_weights(directory: Path) -> None:
         in (directory / "tags.yaml").read_text()
     )
     assert "late   1-30       -            payments/1-24;test/1-24=25,1-30=75" in run(directory, "list").stdout
-    listed = {each["tag"]: each for each in json.loads(run(directory, "list", "-o", "json").stdout)}
+    listed = {row["tag"]: row for row in json.loads(run(directory, "list", "-o", "json").stdout)}
     assert listed["late"]["namespaceWeights"] == {"payments": "1-24", "test": {"1-24": 25, "1-30": 75}}
 
     moved = run(directory, "set", "late", "-r", "1-24", "--namespace-weight", "test/1-24", "--overwrite")
@@ -340,11 +340,11 @@ def test_conflicts_need_confirmation(cluster: FakeApi, flags: list[str], answer:
     result = tag_command("set", "prod", "-r", "1-24", *flags, text=answer)
 
     assert (result.exit_code, len(cluster.applied), bool(result.stdout)) == (code, written, written == 1)
-    told = result.stderr.splitlines()
+    lines = result.stderr.splitlines()
     others = "other/rev.namespace.sidecar-injector.istio.io"
     overlap = f"Webhook overlaps with others: [{others}]. This may cause injection to occur twice."
-    assert told[:1] == ([] if flags else ["creating tag would conflict, pass --skip-confirmation to proceed:"])
-    assert told[1:2] == (
+    assert lines[:1] == ([] if flags else ["creating tag would conflict, pass --skip-confirmation to proceed:"])
+    assert lines[1:2] == (
         [] if flags else [f"Error [IST0139] (MutatingWebhookConfiguration istio-revision-tag-prod) {overlap}"]
     )
 
@@ -444,8 +444,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def place(options: Callable[..., Any], *arguments: str) -> TagLocation:
     """Return the value of the location options."""
-    found: TagLocation = parsed(options, *arguments)["location"]
-    return found
+    location: TagLocation = parsed(options, *arguments)["location"]
+    return location
 
 
 def test_without_a_directory_tags_are_in_the_cluster() -> None:
@@ -459,10 +459,10 @@ def test_without_a_directory_tags_are_in_the_cluster() -> None:
 
 
 def test_webhook_flags_have_an_effect_on_printed_objects() -> None:
-    found = place(write_options, "--revisions-dir", "x", "-i", "mesh", "--service", "our")
+    location = place(write_options, "--revisions-dir", "x", "-i", "mesh", "--service", "our")
 
-    assert (found.directory, found.options.endpoint.service) == (Path("x"), "our")
-    assert found.options.istio_namespace == "mesh"
+    assert (location.directory, location.options.endpoint.service) == (Path("x"), "our")
+    assert location.options.istio_namespace == "mesh"
 
 
 def test_a_kubeconfig_in_the_environment_does_not_conflict_with_a_directory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,7 +49,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def template(folder: Path, command: str, *arguments: str) -> Result:
-    paths = [str(folder / each) if (folder / each).is_file() else each for each in arguments]
+    paths = [str(folder / argument) if (folder / argument).is_file() else argument for argument in arguments]
     directory = ["--revisions-dir", str(folder / "revisions")]
     return invoke("template", command, *directory, *paths)
 
@@ -85,7 +85,7 @@ def test_lint_prints_json_and_its_exit_code_tells_of_findings(
 ) -> None:
     result = template(folder, "lint", "-o", "json", *arguments)
 
-    assert (result.exit_code, [each["rule"] for each in json.loads(result.stdout)]) == (code, rules)
+    assert (result.exit_code, [finding["rule"] for finding in json.loads(result.stdout)]) == (code, rules)
 
 
 def test_render_shows_the_place_of_each_line(folder: Path) -> None:
@@ -112,8 +112,8 @@ def test_trace_leaves_out_the_branches_that_do_not_run(folder: Path) -> None:
 
     fields = {
         files: [
-            (each["field"], each["place"].rpartition("/")[2])
-            for each in json.loads(template(folder, "trace", "t.tpl", "-o", "json", *files).stdout)[0]["reads"]
+            (field["field"], field["place"].rpartition("/")[2])
+            for field in json.loads(template(folder, "trace", "t.tpl", "-o", "json", *files).stdout)[0]["reads"]
         ]
         for files in ((), ("-f", "pod.yaml"))
     }
@@ -141,7 +141,7 @@ def test_golden_files_are_written_and_compared_by_revision(folder: Path) -> None
 
     assert (written.exit_code, same.exit_code, changed.exit_code, updated.exit_code) == (0, 0, 1, 0)
     assert written.stdout.splitlines() == [
-        f"wrote {each} {name}" for each in ("mine", "other") for name in ("a.yaml", "host.json")
+        f"wrote {revision} {name}" for revision in ("mine", "other") for name in ("a.yaml", "host.json")
     ]
     assert same.stdout == written.stdout.replace("wrote", "ok  ")
     assert changed.stdout.splitlines()[0] == "FAIL mine a.yaml"

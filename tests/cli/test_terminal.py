@@ -86,8 +86,8 @@ def test_no_command_prints_a_control_character(
     folder: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], verbose: bool
 ) -> None:
     monkeypatch.chdir(folder)
-    given = command[0] in WITH_REVISIONS and "--revisions-dir" not in command
-    directory = ["--revisions-dir", "revisions"] if given else []
+    needs_directory = command[0] in WITH_REVISIONS and "--revisions-dir" not in command
+    directory = ["--revisions-dir", "revisions"] if needs_directory else []
 
     result = invoke(*command, *directory, *(["-v"] if verbose else []))
 
@@ -140,13 +140,13 @@ def seen_on_a_terminal(folder: Path, *arguments: str, errors: bool = False, **va
     out, err = (subprocess.DEVNULL, follower) if errors else (follower, subprocess.DEVNULL)
     with subprocess.Popen(command, cwd=folder, env=env, stdout=out, stderr=err) as process:
         os.close(follower)
-        found = b""
+        output = b""
         # The end of the other side is an error here.
         while piece := _read(leader):
-            found += piece
+            output += piece
         process.wait(60)
     os.close(leader)
-    return found.decode()
+    return output.decode()
 
 
 def _read(descriptor: int) -> bytes:
@@ -159,14 +159,14 @@ def _read(descriptor: int) -> bytes:
 def test_kube_inject_writes_escapes_of_yaml_to_a_terminal_and_gos_yaml_elsewhere(folder: Path) -> None:
     arguments = ("kube-inject", "-f", "manifest.yaml", "--revision", "1-24", "--revisions-dir", "revisions")
 
-    shown = seen_on_a_terminal(folder, *arguments)
+    terminal = seen_on_a_terminal(folder, *arguments)
     command = [str(folder / "bin" / "injector"), *arguments]
     piped = subprocess.run(command, cwd=folder, capture_output=True, check=True).stdout.decode()
 
-    assert not has_controls(shown)
+    assert not has_controls(terminal)
     assert "\x1b" not in piped
     assert BIDI in piped
-    (on_terminal, _), (elsewhere, _) = (list(yaml.safe_load_all(text))[:2] for text in (shown, piped))
+    (on_terminal, _), (elsewhere, _) = (list(yaml.safe_load_all(text))[:2] for text in (terminal, piped))
     assert on_terminal == elsewhere
     assert on_terminal["metadata"]["name"] == HOSTILE
 
@@ -187,10 +187,10 @@ def test_a_terminal_shows_the_progress_of_many_workloads(folder: Path, arguments
     )
     directory = () if arguments[0] == "uninject" else ("--revisions-dir", "revisions")
 
-    shown = seen_on_a_terminal(folder, *arguments, *directory, errors=True)
+    terminal = seen_on_a_terminal(folder, *arguments, *directory, errors=True)
 
-    assert "documents" in shown
-    assert "100%" in shown
+    assert "documents" in terminal
+    assert "100%" in terminal
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_a_terminal_shows_colors_unless_they_are_not_wanted(
 ) -> None:
     with_directory = (*arguments, "--revisions-dir", "revisions")
 
-    shown = seen_on_a_terminal(folder, *with_directory)
+    terminal = seen_on_a_terminal(folder, *with_directory)
 
-    assert colored in shown
-    assert re.sub(r"\x1b\[[0-9;]*m", "", shown) == seen_on_a_terminal(folder, *with_directory, NO_COLOR="1")
+    assert colored in terminal
+    assert re.sub(r"\x1b\[[0-9;]*m", "", terminal) == seen_on_a_terminal(folder, *with_directory, NO_COLOR="1")

@@ -33,13 +33,13 @@ def written_by(configuration: dict[str, Any], *names: str, bundle: str = "inject
     """The configuration as these managers created it, and another one that wrote only a caBundle."""
 
     def entry(manager: str, fields: dict[str, Any]) -> dict[str, Any]:
-        webhooks = {f'k:{{"name":"{each["name"]}"}}': fields for each in configuration["webhooks"]}
+        webhooks = {f'k:{{"name":"{webhook["name"]}"}}': fields for webhook in configuration["webhooks"]}
         return {"manager": manager, "operation": "Apply", "fieldsV1": {"f:webhooks": {".": {}, **webhooks}}}
 
-    made = copy.deepcopy(configuration)
-    made["metadata"]["managedFields"] = [entry(name, {"f:rules": {}, "f:sideEffects": {}}) for name in names]
-    made["metadata"]["managedFields"].append(entry(bundle, {"f:rules": {}, "f:clientConfig": {"f:caBundle": {}}}))
-    return made
+    managed = copy.deepcopy(configuration)
+    managed["metadata"]["managedFields"] = [entry(name, {"f:rules": {}, "f:sideEffects": {}}) for name in names]
+    managed["metadata"]["managedFields"].append(entry(bundle, {"f:rules": {}, "f:clientConfig": {"f:caBundle": {}}}))
+    return managed
 
 
 def of_tag(name: str, *managers: str, options: WebhookOptions = PLAIN) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def cluster(cluster: FakeApi) -> FakeApi:
 
 
 def deleted(objects: FakeApi) -> list[str]:
-    return [each.removeprefix("delete ") for each in objects.requests if each.startswith("delete ")]
+    return [call.removeprefix("delete ") for call in objects.requests if call.startswith("delete ")]
 
 
 def test_webhooks_are_deleted_before_the_other_objects_of_tags_and_the_ca(cluster: FakeApi) -> None:
@@ -79,7 +79,7 @@ def test_webhooks_are_deleted_before_the_other_objects_of_tags_and_the_ca(cluste
         "delete Secret injector-system/injector-ca\n"
         "5 objects deleted\n" + NOTHING
     )
-    assert [each.rpartition(" ")[2] for each in deleted(cluster)] == [
+    assert [line.rpartition(" ")[2] for line in deleted(cluster)] == [
         *("injector-unserved", "istio-revision-tag-prod", "istio-sidecar-injector-1-24"),
         *("istiod-revision-tag-prod", "injector-ca"),
     ]
@@ -179,8 +179,8 @@ def test_webhooks_of_istiod_and_of_other_injectors_do_not_count(cluster: FakeApi
     elsewhere = WebhookOptions(endpoint=Endpoint("injector", "two"))
     by_url = WebhookOptions(endpoint=Endpoint(url="https://injector.example"))
     back = of_tag("prod", "injector-tag", "istioctl", options=ISTIOD)
-    for each in back["webhooks"]:
-        each["clientConfig"]["service"]["path"] = "/inject"
+    for webhook in back["webhooks"]:
+        webhook["clientConfig"]["service"]["path"] = "/inject"
     cluster.put(WEBHOOKS, back, of_tag("two", "injector-tag", options=elsewhere))
     cluster.put(WEBHOOKS, of_tag("three", "injector-tag", options=by_url))
     cluster.put(SERVICES, INJECTOR)
@@ -220,8 +220,8 @@ def test_the_default_tag_goes_with_its_validator_and_names_its_old_revision(clus
 @pytest.mark.parametrize("kind", ["services", "validatingwebhookconfigurations"])
 def test_an_uninstallation_that_failed_after_the_webhooks_can_be_repeated(cluster: FakeApi, kind: str) -> None:
     validator, service = default_validator("1-31", "istio-system"), tag_service("default", "1-31", "istio-system")
-    for each in (validator, service):
-        each["metadata"]["managedFields"] = [{"manager": "injector-tag"}]
+    for item in (validator, service):
+        item["metadata"]["managedFields"] = [{"manager": "injector-tag"}]
     foreign = tag_service("other", "1-24", "istio-system")
     cluster.put(WEBHOOKS, of_tag("default", "injector-tag"))
     cluster.put(VALIDATORS, validator)
@@ -233,8 +233,8 @@ def test_an_uninstallation_that_failed_after_the_webhooks_can_be_repeated(cluste
     cluster.refused.clear()
     again = uninstall("-y")
     assert again.exit_code == 0
-    left = {name for plural, _, name in cluster.objects if plural != "configmaps"}
-    assert left == {"istiod-revision-tag-other"}
+    names = {name for plural, _, name in cluster.objects if plural != "configmaps"}
+    assert names == {"istiod-revision-tag-other"}
 
 
 def test_a_foreign_secret_stays(cluster: FakeApi) -> None:

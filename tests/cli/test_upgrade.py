@@ -114,11 +114,11 @@ def planned(document: str) -> list[dict[str, Any]]:
 
 def named_by(name: str, kind: str, version: str, pod: str, rev: str | None = "1-28") -> dict[str, Any]:
     """A pod with the name ``pod``, which its controller gave it; with the sidecar of a revision, or without one if it declined."""
-    made = pod_of(name, "shop", rev or "")
-    meta = {**made["metadata"], "name": pod, "generateName": "", "ownerReferences": [owner_of(name, kind, version)]}
+    base = pod_of(name, "shop", rev or "")
+    meta = {**base["metadata"], "name": pod, "generateName": "", "ownerReferences": [owner_of(name, kind, version)]}
     if rev is None:
         meta |= {"annotations": {}, "labels": {"sidecar.istio.io/inject": "false"}}
-    return {**made, "metadata": meta}
+    return {**base, "metadata": meta}
 
 
 def test_pods_that_their_controller_names_are_one_blocked_workload(
@@ -131,10 +131,10 @@ def test_pods_that_their_controller_names_are_one_blocked_workload(
     ]
     reached(monkeypatch, FakeKube(*CLUSTER, *brokers))
 
-    (found,) = [each for each in planned(document) if each["name"].startswith("kafka")]
+    (workload,) = [workload for workload in planned(document) if workload["name"].startswith("kafka")]
 
-    assert (found["kind"], found["name"], found["pods"]) == ("StrimziPodSet", "kafka", {"1-28": 2, "1-30": 1})
-    assert (found["action"], found["note"]) == (
+    assert (workload["kind"], workload["name"], workload["pods"]) == ("StrimziPodSet", "kafka", {"1-28": 2, "1-30": 1})
+    assert (workload["action"], workload["note"]) == (
         "blocked",
         "StrimziPodSet (core.strimzi.io) is not restarted: annotate it with strimzi.io/manual-rolling-update=true",
     )
@@ -147,9 +147,9 @@ def test_a_workload_with_several_kinds_of_pods_counts_if_one_has_a_sidecar(
     worker = named_by("ray", "RayCluster", "ray.io/v1", "ray-b-worker")
     reached(monkeypatch, FakeKube(*CLUSTER, head, worker))
 
-    (found,) = [each for each in planned(document) if each["name"] == "ray"]
+    (workload,) = [workload for workload in planned(document) if workload["name"] == "ray"]
 
-    assert (found["kind"], found["action"], found["pods"]) == ("RayCluster", "blocked", {"": 1, "1-28": 1})
+    assert (workload["kind"], workload["action"], workload["pods"]) == ("RayCluster", "blocked", {"": 1, "1-28": 1})
 
 
 def test_a_job_with_the_name_of_a_cron_jobs_job_has_its_pods(document: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,9 +157,9 @@ def test_a_job_with_the_name_of_a_cron_jobs_job_has_its_pods(document: str, monk
     pod = named_by("move-28912345", "Job", "batch/v1", "move-28912345-x")
     reached(monkeypatch, FakeKube(*CLUSTER, job, pod))
 
-    (found,) = [each for each in planned(document) if each["name"].startswith("move")]
+    (workload,) = [workload for workload in planned(document) if workload["name"].startswith("move")]
 
-    assert (found["kind"], found["action"], found["pods"]) == ("Job", "blocked", {"1-28": 1})
+    assert (workload["kind"], workload["action"], workload["pods"]) == ("Job", "blocked", {"1-28": 1})
 
 
 def test_the_summary_counts_each_wave_and_names_what_does_not_move(document: str) -> None:
@@ -262,19 +262,19 @@ def test_data_has_the_waves_and_every_workload(document: str, output: str) -> No
 
 def test_the_levels_of_pod_security_are_shown(document: str, monkeypatch: pytest.MonkeyPatch) -> None:
     config = f"{CONFIG}        securityContext: {{privileged: true}}\n"
-    cluster = [each for each in CLUSTER if "1-30" not in each["metadata"]["name"]]
+    cluster = [item for item in CLUSTER if "1-30" not in item["metadata"]["name"]]
     reached(monkeypatch, FakeKube(*cluster, *revision("1-30", "1.30.1", config=config)))
 
     summary = run("plan", document).stdout
     row = next(line for line in run("plan", document, "-o", "table").stdout.splitlines() if "/api" in line)
-    found = json.loads(run("plan", document, "-o", "json").stdout)["workloads"][0]
+    workload = json.loads(run("plan", document, "-o", "json").stdout)["workloads"][0]
 
     assert (
         "\n3 restart: Pod Security baseline to privileged: Deployment dev/api, Deployment bad/sad, Deployment shop/web\n"
         in summary
     )
     assert row.endswith("image, security, podsecurity baseline to privileged")
-    assert found["podSecurity"] == {"old": "baseline", "new": "privileged"}
+    assert workload["podSecurity"] == {"old": "baseline", "new": "privileged"}
 
 
 def test_the_api_server_checks_some_of_the_new_pods(document: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,7 +283,7 @@ def test_the_api_server_checks_some_of_the_new_pods(document: str, monkeypatch: 
 
     one, none = run("plan", document, "--confirm", "1").stdout, run("plan", document, "--confirm", "0").stdout
 
-    assert [each["metadata"]["namespace"] for each in kube.tried] == ["dev"]
+    assert [pod["metadata"]["namespace"] for pod in kube.tried] == ["dev"]
     denied = "1 blocked: 1-30 refuses its pods: dry run: ValidatingAdmissionPolicy 'no-proxy' denied request: "
     assert (f"{denied}Deployment dev/api\n" in one, denied in none) == (True, False)
 
@@ -376,7 +376,7 @@ def test_a_plan_of_workloads_that_can_all_be_restarted_ends_with_0(
 ) -> None:
     reached(
         monkeypatch,
-        FakeKube(*(each for each in CLUSTER if each["metadata"]["name"] not in ("sad", "sad-abc-1", "bare-abc-1"))),
+        FakeKube(*(item for item in CLUSTER if item["metadata"]["name"] not in ("sad", "sad-abc-1", "bare-abc-1"))),
     )
 
     assert run("plan", document).exit_code == 0
@@ -414,9 +414,9 @@ def test_the_plan_lists_the_gateways_whose_owner_changes(document: str, tmp_path
 
 def test_pods_of_files_need_no_name(document: str, tmp_path: Path) -> None:
     objects = copy.deepcopy(CLUSTER)
-    for each in objects:
-        if each["kind"] == "Pod" and each["metadata"]["generateName"]:
-            del each["metadata"]["name"]
+    for item in objects:
+        if item["kind"] == "Pod" and item["metadata"]["generateName"]:
+            del item["metadata"]["name"]
 
     result = run("plan", document, "-f", written(tmp_path, *objects), "-o", "table")
 
@@ -424,7 +424,7 @@ def test_pods_of_files_need_no_name(document: str, tmp_path: Path) -> None:
 
 
 def test_a_namespace_whose_labels_are_not_known_is_skipped_with_a_note(document: str, tmp_path: Path) -> None:
-    known = [each for each in CLUSTER if (each["kind"], each["metadata"]["name"]) != ("Namespace", "shop")]
+    known = [item for item in CLUSTER if (item["kind"], item["metadata"]["name"]) != ("Namespace", "shop")]
     result = run("plan", document, "-f", written(tmp_path, *known))
 
     assert "note: skipped namespace shop: its labels are not known\n" in result.stderr
@@ -456,7 +456,7 @@ def test_an_object_of_a_file_that_cannot_be_read_is_named(
     document: str, tmp_path: Path, name: str, path: tuple[str, str], value: Any, says: str
 ) -> None:
     objects = copy.deepcopy(CLUSTER)
-    (wanted,) = (each for each in objects if f"{each['kind']} {each['metadata']['name']}" == name)
+    (wanted,) = (item for item in objects if f"{item['kind']} {item['metadata']['name']}" == name)
     wanted[path[0]][path[1]] = value
 
     assert_fails(run("plan", document, "-f", written(tmp_path, *objects)), 65, says)
@@ -480,10 +480,10 @@ HOME = "istio-system"
 
 
 def stored_upgrade(
-    state: State, spec: dict[str, Any] = TWO_WAVES["spec"], *, seen: float | None = None, error: str = ""
+    state: State, spec: dict[str, Any] = TWO_WAVES["spec"], *, beat_at: float | None = None, error: str = ""
 ) -> dict[str, Any]:
-    """The resource of an upgrade, whose runner was seen at this time; by default just now."""
-    beat = {"name": "laptop", "lastSeen": utc_text(time.time() if seen is None else seen), "lastError": error}
+    """The resource of an upgrade, whose runner wrote its last sign of life at this time; by default just now."""
+    beat = {"name": "laptop", "lastSeen": utc_text(time.time() if beat_at is None else beat_at), "lastError": error}
     return {**DOCUMENT, "spec": spec, "status": {**state.to_status(), "runner": beat}}
 
 
@@ -541,7 +541,7 @@ def test_status_is_data_for_programs() -> None:
 
 def test_status_of_a_dead_runner_says_so_instead_of_a_forecast(stored: FakeApi) -> None:
     state = State(step=RESTARTING, total=4, left=2, pace_since=1.0, reason="waiting")
-    stored.put(UPGRADES, stored_upgrade(state, seen=1e9))
+    stored.put(UPGRADES, stored_upgrade(state, beat_at=1e9))
 
     lines = run("status", "up").stdout.splitlines()
     assert lines[0] == (
@@ -576,8 +576,8 @@ def test_the_upgrades_of_a_cluster_are_listed(stored: FakeApi) -> None:
 
 
 def test_the_work_that_is_left_is_shown_with_its_remedy_and_can_be_accepted(stored: FakeApi) -> None:
-    left = (Remaining("Pod shop/bare", "a bare pod", "delete it"),)
-    state = State(phase=INCOMPLETE, reason="1 workload is left: Pod shop/bare").with_remaining(left)
+    remaining = (Remaining("Pod shop/bare", "a bare pod", "delete it"),)
+    state = State(phase=INCOMPLETE, reason="1 workload is left: Pod shop/bare").with_remaining(remaining)
     stored.put(UPGRADES, stored_upgrade(state))
 
     text = run("status", "up").stdout

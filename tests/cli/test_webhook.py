@@ -166,9 +166,11 @@ def test_apply_writes_every_revision_and_tag_of_the_cluster(cluster: FakeApi) ->
     assert (result.exit_code, result.stderr) == (0, "")
     names = ("my-hook", "istio-sidecar-injector-1-24", "istio-sidecar-injector")
     assert result.stdout == "".join(map(line, names))
-    assert [each["metadata"]["name"] for each in cluster.applied] == list(names)
+    assert [written["metadata"]["name"] for written in cluster.applied] == list(names)
     assert cluster.applied[0]["metadata"]["annotations"] == weights
-    assert all("caBundle" not in each["clientConfig"] for made in cluster.applied for each in made["webhooks"])
+    assert all(
+        "caBundle" not in webhook["clientConfig"] for written in cluster.applied for webhook in written["webhooks"]
+    )
 
 
 def test_apply_writes_those_of_a_directory_and_no_config_map_of_the_cluster(cluster: FakeApi, directory: Path) -> None:
@@ -191,12 +193,12 @@ def test_apply_names_every_object_that_it_writes(cluster: FakeApi) -> None:
     assert result.stdout == line("istio-revision-tag-default") + deactivated + service
 
 
-@cases("dry_run", "said", "asked")
-def test_a_dry_run_writes_nothing(cluster: FakeApi, dry_run: str, said: str, asked: list[str]) -> None:
+@cases("dry_run", "said", "calls")
+def test_a_dry_run_writes_nothing(cluster: FakeApi, dry_run: str, said: str, calls: list[str]) -> None:
     result = apply("-r", "1-24", "--dry-run", dry_run)
 
     assert (result.exit_code, result.stdout) == (0, line("istio-sidecar-injector-1-24", said))
-    assert ([each for each in cluster.requests if each.startswith("apply")], cluster.applied) == (asked, [])
+    assert ([call for call in cluster.requests if call.startswith("apply")], cluster.applied) == (calls, [])
 
 
 def test_the_revision_that_a_default_tag_took_the_place_of_stays_deactivated(cluster: FakeApi) -> None:
@@ -227,7 +229,7 @@ def test_an_object_that_helm_writes_again_is_named_with_what_to_change(cluster: 
     result = apply("-r", "1-24"), apply("--tag", "prod")
 
     again = "belongs to Helm release istio-system/istiod-1-24, which writes it again when it is upgraded"
-    assert [(each.exit_code, each.stderr) for each in result] == [
+    assert [(outcome.exit_code, outcome.stderr) for outcome in result] == [
         (0, f"warning: MutatingWebhookConfiguration {name} {again}; {remedy}\n")
         for name, remedy in (
             ("istio-sidecar-injector-1-24", "set its `global.operatorManageWebhooks`"),
@@ -243,11 +245,11 @@ def test_objects_written_before_an_error_are_printed_on_stderr(cluster: FakeApi,
     result = apply("--revisions-dir", str(directory))
 
     assert (result.exit_code, result.stdout) == (1, "")
-    told = result.stderr.splitlines()
-    assert [each.split()[0].rpartition("/")[2] for each in told[:-1]] == [
+    lines = result.stderr.splitlines()
+    assert [line.split()[0].rpartition("/")[2] for line in lines[:-1]] == [
         "istio-revision-tag-prod", "istio-sidecar-injector-1-24",
     ]  # fmt: skip
-    assert told[-1].startswith(
+    assert lines[-1].startswith(
         "error: MutatingWebhookConfiguration istio-sidecar-injector exists and does not belong to this"
     )
 
@@ -288,7 +290,7 @@ def auto_webhooks(text: str) -> list[str]:
     return [
         document["metadata"]["name"]
         for document in yaml.safe_load_all(text)
-        if any(each["name"].startswith("auto.") for each in document["webhooks"])
+        if any(webhook["name"].startswith("auto.") for webhook in document["webhooks"])
     ]
 
 
@@ -310,6 +312,6 @@ def test_a_tag_injects_without_a_label_if_the_values_of_its_revision_say_so(
 ) -> None:
     reached(monkeypatch, FakeKube(*config_maps("1-30", values=AUTO_VALUES), *config_maps("1-24", values=VALUES)))
 
-    made = [invoke("tag", "generate", "default", "-r", name, "-y").stdout for name in ("1-30", "1-24")]
+    texts = [invoke("tag", "generate", "default", "-r", name, "-y").stdout for name in ("1-30", "1-24")]
 
-    assert [list(filter(None, ["auto." in text])) for text in made] == [[True], []]
+    assert [list(filter(None, ["auto." in text])) for text in texts] == [[True], []]
