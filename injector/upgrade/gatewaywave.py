@@ -111,9 +111,7 @@ def pin(
     overdue.sort(key=lambda view: view.name not in pins)  # one that was being released is perhaps not in service
     room = max(wave.limit - len(pending), 0) if waits else len(overdue)
     for view in overdue[:room]:
-        before = pins.get(view.name)
-        in_service = not view.fault or (before is not None and before.in_service)
-        following[view.name] = PinnedGateway(view.label, view.owners[0], now, in_service=in_service)
+        following[view.name] = _new_pin(view, pins.get(view.name), now, waits=waits)
     changes = tuple(
         LabelChange(name, views[name].version, following[name].pin)
         for name in (*pending, *(view.name for view in overdue[:room]))
@@ -121,6 +119,14 @@ def pin(
     )
     reason = next((f"waiting for Gateway {name}: {what}" for name, what in pending.items()), "")
     return GatewayDecision(following, changes, reason, tuple(faults), is_done=not pending and not overdue)
+
+
+def _new_pin(view: ObservedGateway, before: PinnedGateway | None, now: float, *, waits: bool) -> PinnedGateway:
+    """Return the pin of a Gateway to its owner. A rollback waits only for one whose change before is not complete."""
+    in_service = not view.fault or (before is not None and before.in_service)
+    is_complete = before is None or (bool(before.ready) and not before.moving)
+    ready = now if is_complete and not waits else 0.0
+    return PinnedGateway(view.label, view.owners[0], now, in_service=in_service, ready=ready)
 
 
 def release(  # noqa: PLR0913 -- those of ``pin``, and the two ways
@@ -135,7 +141,8 @@ def release(  # noqa: PLR0913 -- those of ``pin``, and the two ways
 ) -> GatewayDecision:
     """Give the pinned Gateways their labels back, as many at a time as the wave allows, unless there is a reason to ``hold``.
 
-    A rollback begins with those that are not in service, and one that does not recover holds up no other one.
+    A rollback begins with those that are not in service, first with those that were being moved. One that does not recover holds up no
+    other one.
     """
     views = {view.name: view for view in gateways}
     following: dict[str, PinnedGateway] = {}
@@ -157,13 +164,17 @@ def release(  # noqa: PLR0913 -- those of ``pin``, and the two ways
         following[name] = entry
     moving = [name for name, entry in following.items() if entry.moving and not (is_back and name in faults)]
     waiting = [view for view in _in_order(wave, gateways) if view.name in following and not following[view.name].moving]
+    unsettled = {view.name for view in waiting if _is_unsettled(view, following[view.name])}
     if is_back:
-        waiting.sort(key=lambda view: not view.fault)
+        waiting.sort(key=lambda view: (view.name not in unsettled, not view.fault))
     if faults and not (is_back and (moving or waiting)):
         return GatewayDecision(following, faults=tuple(faults.values()))
-    room = 0 if hold else max(wave.limit - len(moving), 0)
-    for view in waiting[:room]:
-        following[view.name] = replace(following[view.name], since=now, moving=True, ready=0.0)
+    released = set(moving)
+    for view in () if hold else waiting:
+        busy = released if view.name in unsettled else released | unsettled
+        if len(busy) < wave.limit:
+            following[view.name] = replace(following[view.name], since=now, moving=True, ready=0.0)
+            released.add(view.name)
     changes = tuple(
         LabelChange(name, views[name].version, entry.label)
         for name, entry in following.items()
@@ -178,6 +189,11 @@ def _observe(entry: PinnedGateway, view: ObservedGateway, now: float) -> PinnedG
     is_written = view.label == (entry.label if entry.moving else entry.pin)
     is_ready = is_written and not (view.fault and entry.in_service)
     return replace(entry, ready=(entry.ready or now) if is_ready else 0.0)
+
+
+def _is_unsettled(view: ObservedGateway, entry: PinnedGateway) -> bool:
+    """Tell whether a Gateway that is pinned is not in service because of a change before: its move, which a rollback has ended."""
+    return bool(view.fault) and entry.in_service and not entry.ready
 
 
 def _needs_no_release(view: ObservedGateway, entry: PinnedGateway, now: float) -> bool:

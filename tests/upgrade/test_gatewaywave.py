@@ -155,7 +155,7 @@ def test_a_gateway_that_is_pinned_again_during_its_move_still_has_to_be_in_servi
     assert (second.changes, second.reason) == ((), "waiting for Gateway edge/a: it is not Programmed: x")
 
 
-def test_a_rollback_begins_with_a_broken_gateway_which_holds_up_no_other_one_for_ever() -> None:
+def test_a_rollback_begins_with_a_broken_gateway_which_holds_up_no_other_one() -> None:
     pins = {name: replace(entry, pin=NEW, ready=0.0) for name, entry in PINNED.items()}
     good, broken = replace(A, label=NEW), replace(B, label=NEW, fault="it is not Programmed: x")
 
@@ -191,3 +191,18 @@ def test_a_limit_allows_several_at_a_time() -> None:
     both = released(PINNED, A_PINNED, B_PINNED, now=200.0, wave=GatewayWave(limit=2))
 
     assert len(both.changes) == 2
+
+
+def test_a_rollback_moves_no_second_gateway_beside_one_that_was_being_moved() -> None:
+    """Their pins have broken all of them for a moment, and the one that was being moved comes first."""
+    pins = {"shop/b": PinnedGateway("prod", OLD, 100.0, moving=True)}
+    moved, other = replace(B, owners=(NEW,), fault="x"), replace(A, owners=(NEW,), owners_after=(OLD,))
+    back = pinned(pins, other, replace(moved, owners_after=(OLD,)), now=140.0, waits=False)
+    assert {name: entry.ready for name, entry in back.gateways.items()} == {"shop/b": 0.0, "edge/a": 140.0}
+
+    broken, still = replace(other, label=NEW, fault="x"), replace(moved, label=NEW)
+    for view in (broken, replace(broken, fault="")):
+        first = released(dict(back.gateways), view, still, now=180.0, is_back=True)
+        assert first.changes == (LabelChange("shop/b", "9", "prod"),)
+    both = released(dict(back.gateways), broken, still, now=180.0, wave=GatewayWave(limit=2), is_back=True)
+    assert {change.name for change in both.changes} == {"edge/a", "shop/b"}
