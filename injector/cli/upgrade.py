@@ -94,7 +94,6 @@ from injector.upgrade.state import (
     RETRY,
     ROLLED_BACK,
     SKIP,
-    VERBS,
     State,
     counts_text,
     seconds_left,
@@ -515,7 +514,6 @@ _HELP: Final = {
     "resume": "Continue the paused upgrade NAME, or try again what an Incomplete one left. The deadline and the timeouts start again.",
     "promote": "Skip the rest of the current wave of the upgrade NAME, with its gates and remaining restarts, and continue.",
     "accept": "Close the upgrade NAME, which is Incomplete, although work is left: it counts as Completed, or as RolledBack.",
-    "abort": "End the upgrade NAME. The tag and the pods stay as they are.",
     "rollback": "Move the tag of the upgrade NAME back, and restart the workloads that have the new revision.",
 }
 
@@ -532,8 +530,32 @@ def _command(verb: str) -> click.Command:
     return click.command(verb, help=_HELP[verb], epilog=examples(f"upgrade {verb} to-1-30"))(change)
 
 
-for _verb in VERBS:
+for _verb in _HELP:
     upgrade.add_command(_command(_verb))
+
+
+@upgrade.command("abort", epilog=examples("upgrade abort to-1-30"))
+@_NAME
+@cluster_options
+@verbose
+def abort(*, name: str, sources: RevisionSources, kubeconfig: Kubeconfig) -> None:
+    """End the upgrade NAME. The tag and the pods stay as they are.
+
+    The command then reads the cluster as `plan` does, and names what is left, with the remedies: workloads, and Gateways that are pinned.
+    """
+    from injector.upgrade import single  # as in ``run``
+    from injector.upgrade.survey import Surveyor
+
+    async def work(client: KubeClient) -> tuple[Stored, str]:
+        return await single.abort(Store(client, name), Surveyor(client, sources), float(int(time.time())))
+
+    with open_session(kubeconfig) as session:
+        stored, fault = session.run(work)
+    echo(head_line(stored, time.time()))
+    if stored.state is not None:
+        echo(remaining_text(stored.state), nl=False)
+    if fault:
+        echo(escape_line(f"note: there may be more left, since the cluster cannot be read: {fault}"), err=True)
 
 
 _HELP_SINGLE: Final = {

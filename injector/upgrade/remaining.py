@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from injector.upgrade.plan import BLOCKED, NO_SIDECAR, RESTART, RESTARTABLE, ROLLOUT, SKIPPED, STAYS
@@ -36,6 +38,28 @@ def gateways_left(upgrade: Upgrade, state: State) -> tuple[Remaining, ...]:
         Remaining(f"Gateway {name}", f"it is pinned to revision {gateway.pin}", remedy)
         for name, gateway in sorted(state.gateways.items())
     )
+
+
+def left_after_abort(state: State, plan: Plan, workloads: Sequence[Workload]) -> tuple[Remaining, ...]:
+    """Return what an upgrade leaves that a user has ended: pins as they were observed, workloads, and restarts that are under way."""
+    name, view = plan.upgrade.name, plan.gateway_view
+    command = f"injector upgrade rollback {name}" if state.back else f"injector upgrade run {name} --again"
+    under_way = {item.workload: item for item in state.under_way}
+    labels = {f"{gateway.namespace}/{gateway.name}": gateway.pin for gateway in view.gateways}
+    pins = [
+        gateway.to_remaining(key)
+        for key, gateway in sorted(state.gateways.items())
+        if view.unknown or labels.get(key) == gateway.pin
+    ]
+    items = work_left(plan, workloads, state.namespaces)
+    return *pins, *(
+        under_way.get(item.workload) or replace(item, remedy=_after_end(item.remedy, command)) for item in items
+    )
+
+
+def _after_end(remedy: str, command: str) -> str:
+    """Return a remedy with the command that an upgrade accepts after its end."""
+    return re.sub(r"`injector upgrade [^`]*`", f"`{command}`", remedy)
 
 
 def _in_plan(plan: Plan, wrong: str) -> Iterator[Remaining]:

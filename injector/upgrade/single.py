@@ -1,22 +1,22 @@
-"""The commands for one workload: ``skip`` leaves it out, and ``retry`` restarts it again."""
+"""The commands that read the cluster: ``skip`` leaves out a workload, ``retry`` restarts it again, and ``abort`` ends an upgrade."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from injector.errors import DataError, UsageError
+from injector.errors import DataError, InjectorError, UsageError
 from injector.fleet.workloads import TYPES
 from injector.hints import did_you_mean
 from injector.upgrade.plan import BLOCKED, DONE, SKIPPED, STAYS, Entry, Key, Plan
-from injector.upgrade.state import RETRY, SKIP, check_end, retry_workload, skip_workload
+from injector.upgrade.remaining import left_after_abort
+from injector.upgrade.state import ABORTED, RETRY, SKIP, State, check_end, retry_workload, skip_workload
 from injector.upgrade.tag import tag_before
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from injector.upgrade.document import Upgrade
-    from injector.upgrade.state import State
     from injector.upgrade.store import Store, Stored
     from injector.upgrade.survey import Surveyor
 
@@ -50,6 +50,28 @@ async def change_workload(store: Store, surveyor: Surveyor, verb: str, text: str
         return retry_workload(current, name, upgrade, now, has_begun=has_begun)
 
     return await store.change(change), entry.key
+
+
+async def abort(store: Store, surveyor: Surveyor, now: float) -> tuple[Stored, str]:
+    """End an upgrade at once, and then store what is left. Return it, and why the cluster cannot be read; empty if it can.
+
+    Raises:
+        UsageError: the upgrade has ended, or was not started.
+        ClusterError: as in ``Store``.
+    """
+    stored = await store.command("abort", now)
+    upgrade, state = stored.upgrade, stored.state or State()
+    try:
+        survey = await surveyor.survey(upgrade, state, tag_before(upgrade, state))
+    except InjectorError as error:
+        return stored, str(error)
+    remaining = left_after_abort(state, survey.plan.without(state.skipped), survey.workloads)
+
+    def change(current: State, upgrade: Upgrade) -> State:
+        del upgrade
+        return current.abort(remaining) if (current.phase, current.run) == (ABORTED, state.run) else current
+
+    return await store.change(change), ""
 
 
 def find_entry(plan: Plan, text: str) -> Entry:

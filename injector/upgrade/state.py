@@ -11,6 +11,8 @@ import msgspec
 
 from injector.errors import ConfigError, UsageError
 from injector.golang.time import utc_text
+from injector.hints import first_of
+from injector.istio.labels import REVISION_LABEL
 from injector.kube.escaping import escape_line
 from injector.upgrade.document import read_time
 
@@ -36,8 +38,6 @@ GATEWAYS: Final = "MovingGateways"
 CHECKING: Final = "Checking"
 STEPS: Final = (PREFLIGHT, MOVING, RESTARTING, SOAKING, GATEWAYS, CHECKING)
 
-VERBS: Final = ("pause", "resume", "promote", "abort", "rollback", "accept")
-"""The commands that change a state, as those of the kubectl plugin of Argo Rollouts. ``accept`` closes an upgrade that is Incomplete."""
 SKIP: Final = "skip"
 RETRY: Final = "retry"
 BY_USER: Final = "ByUser"
@@ -48,6 +48,8 @@ WAITING_FOR_APPROVAL: Final = "WaitingForApproval"
 """The cause of a wait for ``promote`` before a wave."""
 _CAUSES_OF_WORKLOADS: Final = ("PreflightFailed", "RestartFailed", "PodsFailed")
 """The causes of a pause for which single workloads are to blame, so that trying one again goes on."""
+NAMED: Final = 3
+"""The workloads that a reason names."""
 MAX_REMAINING: Final = 200
 """The workloads that are named at the end. The API server refuses an object of more than 1.5 MB."""
 
@@ -86,6 +88,14 @@ class PinnedGateway:
     moving: bool = False
     in_service: bool = True
     ready: float = 0.0
+
+    def to_remaining(self, name: str) -> Remaining:
+        """Return what is left of the pin of a Gateway after an upgrade has ended."""
+        namespace, _, own = name.partition("/")
+        value = "-" if self.label is None else f"={self.label} --overwrite"
+        command = f"kubectl label gateways.gateway.networking.k8s.io {own} -n {namespace} {REVISION_LABEL}{value}"
+        reason = f"it is pinned to revision {self.pin}"
+        return Remaining(f"Gateway {name}", reason, f"`{command}` lets it follow its tag")
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +242,20 @@ class State:
         """Return the state with the workloads that are left."""
         return replace(self, remaining=remaining[:MAX_REMAINING], remaining_total=len(remaining))
 
+    def abort(self, remaining: tuple[Remaining, ...]) -> State:
+        """Return the state after a user has ended the upgrade, with the work that is left."""
+        names = first_of([item.workload for item in remaining], NAMED)
+        left = f"; left: {names}" if remaining else ""
+        reason = f"aborted by a user: the tag and the pods stay as they are{left}"
+        return replace(self.with_remaining(remaining), phase=ABORTED, cause=BY_USER, reason=reason)
+
+    @property
+    def under_way(self) -> tuple[Remaining, ...]:
+        """What the state knows of the work that is left if the upgrade ends now: restarts and pins."""
+        reason, remedy = "its restart is under way", "wait for the end of its rollout"
+        restarts = (Remaining(name, reason, remedy) for name in sorted(self.restarting))
+        return *(gateway.to_remaining(name) for name, gateway in sorted(self.gateways.items())), *restarts
+
     def to_status(self) -> dict[str, Any]:
         """Return the fields of the status that store the state."""
         data = asdict(self)
@@ -349,23 +373,32 @@ def apply_command(state: State, verb: str, upgrade: Upgrade, now: float) -> Stat
                 return replace(resumed, approved=True)
             return replace(promote(resumed, upgrade, now), cause=resumed.cause, reason=resumed.reason)
         case "abort":
-            reason = "aborted by a user: the tag and the pods stay as they are"
-            return replace(state, phase=ABORTED, cause=BY_USER, reason=reason)
+            return state.abort(state.under_way)
         case "accept":
             if state.phase != INCOMPLETE:
                 hint = "wait until it is Incomplete, or abort it"
                 raise UsageError(f"the upgrade {upgrade.name} is {state.phase}", hint=hint)
-            reason = f"accepted by a user with {state.remaining_total} workloads left"
-            return replace(state, phase=ROLLED_BACK if state.back else COMPLETED, cause="Accepted", reason=reason)
+            pins = {f"Gateway {name}": gateway.to_remaining(f"{name}") for name, gateway in state.gateways.items()}
+            remaining = tuple(pins.get(item.workload) or _without_command(item) for item in state.remaining)
+            phase, reason = (
+                ROLLED_BACK if state.back else COMPLETED,
+                f"accepted by a user with {state.remaining_total} workloads left",
+            )
+            return replace(state, phase=phase, cause="Accepted", reason=reason, remaining=remaining)
         case _:
             if not upgrade.tag:
                 hint = "change the labels of the namespaces back, and write an upgrade in the other direction"
                 if upgrade.in_place:
                     hint = f"restore the configuration of revision {upgrade.target}, and run the upgrade again"
                 raise UsageError("an upgrade without a tag cannot go back", hint=hint)
-            if state.back:
+            if state.back and state.phase != ABORTED:
                 raise UsageError("the upgrade goes back already", hint="resume it if it is paused or incomplete")
             return state.rolling_back(upgrade, now, BY_USER, "rolled back by a user")
+
+
+def _without_command(item: Remaining) -> Remaining:
+    """Return a workload that is left with a remedy that is possible after the end."""
+    return replace(item, remedy="accepted by a user") if "`injector upgrade " in item.remedy else item
 
 
 _AFTER_END: Final = {

@@ -78,6 +78,7 @@ from injector.upgrade.state import (
     GATEWAYS,
     INCOMPLETE,
     MOVING,
+    NAMED,
     PAUSED,
     PREFLIGHT,
     RESTARTING,
@@ -117,8 +118,6 @@ WINDOW: Final = "waiting for a window"
 FAILED: Final = "fail"
 PASSED: Final = "pass"
 NO_DATA: Final = "no data"
-_NAMED: Final = 3
-"""The workloads that a reason names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -809,7 +808,7 @@ def _end(inputs: StepInput) -> Transition:
     if not remaining:
         return Transition(state.at(CHECKING, inputs.now, phase=ROLLED_BACK if state.back else COMPLETED, restarting={}))
     named = state.with_remaining(remaining)
-    names = first_of([item.workload for item in remaining], _NAMED)
+    names = first_of([item.workload for item in remaining], NAMED)
     count = "1 workload is" if len(remaining) == 1 else f"{len(remaining)} workloads are"
     reason = f"{count} left: {names}"
     if inputs.now - state.since <= STABLE_AFTER:  # a rollout may still be under way

@@ -598,7 +598,6 @@ def test_the_definition_of_the_resource_is_printed() -> None:
         ("pause", "Paused", "up: Paused, wave dev, Restarting: 3 done, 1 restarting; paused by a user"),
         ("resume", "Running", "up: Running, wave dev, Restarting: 3 done, 1 restarting"),
         ("promote", "Running", "up: Running, wave rest, Preflight"),
-        ("abort", "Aborted", "up: Aborted; aborted by a user: the tag and the pods stay as they are"),
         ("rollback", "RollingBack", "up: RollingBack, Moving: no workload; rolled back by a user"),
     ],
 )
@@ -607,6 +606,33 @@ def test_a_command_stores_the_next_state_and_prints_it(stored: FakeApi, verb: st
 
     assert (result.exit_code, result.stdout, result.stderr) == (0, f"{says}\n", "")
     assert state_of(stored)["phase"] == phase
+
+
+def test_an_aborted_upgrade_names_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = State(step=RESTARTING, deadline=2e9, token=900.0, tag_before={"revision": "1-28", "annotations": {}})
+    resource = {"apiVersion": DOCUMENT["apiVersion"], "kind": "Upgrade", **stored_upgrade(begun)}
+    reached(monkeypatch, FakeKube(*CLUSTER, resource))
+
+    result = run("abort", "up")
+    head = "up: Aborted; aborted by a user: the tag and the pods stay as they are; left: "
+    assert (result.exit_code, result.stderr, result.stdout[: len(head)]) == (0, "", head)
+    row = [
+        "Deployment shop/web",
+        "pods with revision 1-28: 1: it was not restarted",
+        "`injector upgrade run up --again` restarts it",
+    ]
+    for text in (result.stdout, run("status", "up").stdout):
+        assert row in [re.split(r"  +", line) for line in text.splitlines()]
+
+
+def test_an_upgrade_is_aborted_also_if_the_cluster_cannot_be_read(stored: FakeApi) -> None:
+    result = run("abort", "up")
+
+    assert result.stdout.startswith(
+        "up: Aborted; aborted by a user: the tag and the pods stay as they are; left: Deployment dev/api\n"
+    )
+    assert result.stderr.startswith("note: there may be more left, since the cluster cannot be read: ")
+    assert (result.exit_code, state_of(stored)["remaining"][0]["workload"]) == (0, "Deployment dev/api")
 
 
 @pytest.mark.parametrize("verb", ["status", "pause", "resume", "promote", "abort", "rollback"])

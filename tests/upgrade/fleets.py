@@ -51,13 +51,15 @@ def fleet(workloads: Iterable[Workload], tag: Tag | None = PROD, **fields: Any) 
 
 
 class FakeSurveyor(Surveyor):
-    """A surveyor of workloads that a test makes up."""
+    """A surveyor of workloads that a test makes up; further keywords are fields of ``Fleet``."""
 
     _workloads: tuple[Callable[[], Iterable[Workload]], Tag | None]
+    _fields: dict[str, Any]
 
-    def __init__(self, workloads: Callable[[], Iterable[Workload]], tag: Tag | None = PROD) -> None:
+    def __init__(self, workloads: Callable[[], Iterable[Workload]], tag: Tag | None = PROD, **fields: Any) -> None:
         super().__init__(FakeApi(), RevisionSources(None, "istio-system"))
         object.__setattr__(self, "_workloads", (workloads, tag))
+        object.__setattr__(self, "_fields", fields)
 
     async def start(self, document: Upgrade) -> Beginning:
         workloads, tag = self._workloads
@@ -65,5 +67,5 @@ class FakeSurveyor(Surveyor):
 
     async def survey(self, document: Upgrade, state: State, before: Tag | None, *, is_compared: bool = False) -> Survey:
         del is_compared
-        made = fleet(self._workloads[0](), before)
+        made = fleet(self._workloads[0](), before, **self._fields)
         return Survey(make_plan(document, before, made, (), back=state.back, pins=state.pins), made.workloads)

@@ -8,10 +8,23 @@ from typing import Any
 
 import pytest
 
-from injector.errors import DataError, UsageError
+from injector.errors import DataError, TagError, UsageError
+from injector.fleet.gateways import Gateway, GatewayView
 from injector.upgrade.plan import Restart, make_plan
-from injector.upgrade.single import change_workload, find_entry
-from injector.upgrade.state import INCOMPLETE, RESTARTING, State, new_state
+from injector.upgrade.single import abort, change_workload, find_entry
+from injector.upgrade.state import (
+    ABORTED,
+    GATEWAYS,
+    INCOMPLETE,
+    RESTARTING,
+    ROLLING_BACK,
+    PinnedGateway,
+    PlannedRestart,
+    Remaining,
+    State,
+    apply_command,
+    new_state,
+)
 from injector.upgrade.store import UPGRADES, Store
 from injector.upgrade.tag import tag_data
 from tests.cluster.fakeapi import FakeApi
@@ -29,14 +42,20 @@ WORKLOADS = (
 )
 
 
-async def change(verb: str, text: str, **fields: Any) -> State:
-    """Return the state after a command of an upgrade that restarts its first wave; keywords change its state."""
+async def started(**fields: Any) -> Store:
+    """Return an upgrade that restarts its first wave; keywords change its state."""
     api = FakeApi()
     api.put(UPGRADES, {**DOCUMENT, "spec": {**DOCUMENT["spec"], "waves": WAVES}})
     store = Store(api, "up", "runner", lambda: 100.0)
     stored = await store.load()
     begun = new_state(stored.upgrade, 100.0, tag_data(PROD), (OLD, NEW), pins=(OLD,)).at(RESTARTING, 100.0, token=100.0)
     await store.save(stored, replace(begun, **fields))
+    return store
+
+
+async def change(verb: str, text: str, **fields: Any) -> State:
+    """Return the state after a command of an upgrade that restarts its first wave; keywords change its state."""
+    store = await started(**fields)
     changed, _ = await change_workload(store, FakeSurveyor(lambda: WORKLOADS), verb, text, 200.0)
     assert changed.state is not None
     return changed.state
@@ -120,3 +139,94 @@ async def test_an_upgrade_that_was_not_started_has_no_workload_to_skip() -> None
     store = Store(api, "up")
     with pytest.raises(UsageError, match="the upgrade up was not started"):
         await change_workload(store, FakeSurveyor(lambda: WORKLOADS), "skip", "shop/deployment/web", 1.0)
+
+
+PINS = {"edge/a": PinnedGateway(None, OLD, 90.0, ready=95.0), "shop/b": PinnedGateway("prod", OLD, 90.0, moving=True)}
+LABEL = "kubectl label gateways.gateway.networking.k8s.io"
+A_LEFT = (
+    "Gateway edge/a",
+    "it is pinned to revision 1-28",
+    f"`{LABEL} a -n edge istio.io/rev-` lets it follow its tag",
+)
+B_LEFT = (
+    "Gateway shop/b",
+    "it is pinned to revision 1-28",
+    f"`{LABEL} b -n shop istio.io/rev=prod --overwrite` lets it follow its tag",
+)
+
+
+def listed(state: State) -> list[tuple[str, str, str]]:
+    return [(item.workload, item.reason, item.remedy) for item in state.remaining]
+
+
+async def abort_with(surveyor: FakeSurveyor, **fields: Any) -> tuple[State, str]:
+    stored, fault = await abort(await started(**fields), surveyor, 200.0)
+    assert stored.state is not None
+    return stored.state, fault
+
+
+async def test_an_aborted_upgrade_names_what_is_left_with_commands_that_it_accepts() -> None:
+    workloads = workload("web"), workload("api"), workload("done", has=NEW), workload("gone", requested=OLD)
+    fields = {"restarting": {"Deployment shop/api": PlannedRestart(100.0, 100.0)}, "namespaces": ("shop",)}
+    state, fault = await abort_with(FakeSurveyor(lambda: workloads), **fields)
+
+    assert (state.phase, fault) == (ABORTED, "")
+    assert state.reason.endswith("; left: Deployment shop/api, Deployment shop/gone, Deployment shop/web")
+    label = "`kubectl label namespace shop istio.io/rev=prod --overwrite`"
+    gone = "pods with revision 1-28: 2: its namespace leads to 1-28 instead of prod"
+    assert listed(state) == [
+        ("Deployment shop/api", "its restart is under way", "wait for the end of its rollout"),
+        ("Deployment shop/gone", gone, f"{label}, and then `injector upgrade run up --again`"),
+        ("Deployment shop/web", "pods with revision 1-28: 2: it was not restarted", "`injector upgrade run up --again` restarts it"),
+    ]  # fmt: skip
+
+
+async def test_an_aborted_rollback_names_what_is_left_and_can_go_back_again() -> None:
+    state, _ = await abort_with(FakeSurveyor(lambda: WORKLOADS[:3]), back=True)
+
+    reason = "pods with revision 1-30: 2: it was not restarted"
+    assert listed(state) == [("Deployment shop/done", reason, "`injector upgrade rollback up` restarts it")]
+    assert apply_command(state, "rollback", upgrade(), 300.0).phase == ROLLING_BACK
+
+
+@pytest.mark.parametrize(
+    ("labels", "left"),
+    [
+        ({"edge/a": OLD, "shop/b": OLD}, [A_LEFT, B_LEFT]),
+        ({"edge/a": OLD, "shop/b": "prod"}, [A_LEFT]),
+        ({"shop/b": "other"}, []),
+        (None, [A_LEFT, B_LEFT]),
+    ],
+)
+async def test_an_aborted_upgrade_names_the_gateways_that_are_pinned(
+    labels: dict[str, str] | None, left: list[tuple[str, str, str]]
+) -> None:
+    gateways = [Gateway(*name.split("/"), "istio", {"istio.io/rev": label}) for name, label in (labels or {}).items()]
+    view = GatewayView(tuple(gateways), unknown="" if labels is not None else "no list")
+    state, _ = await abort_with(FakeSurveyor(list, gateways=view), gateways=PINS, step=GATEWAYS)
+
+    assert listed(state) == left
+
+
+async def test_an_upgrade_is_aborted_although_the_cluster_cannot_be_read() -> None:
+    def fail() -> list[Any]:
+        raise TagError("the tag is gone")
+
+    restarting = {"Deployment shop/api": PlannedRestart(100.0, 100.0)}
+    state, fault = await abort_with(FakeSurveyor(fail), gateways=PINS, restarting=restarting)
+
+    api = ("Deployment shop/api", "its restart is under way", "wait for the end of its rollout")
+    assert (state.phase, fault, listed(state)) == (ABORTED, "the tag is gone", [A_LEFT, B_LEFT, api])
+
+
+def test_what_is_left_of_an_accepted_upgrade_has_no_command_that_it_refuses() -> None:
+    resume = "`injector upgrade resume up` releases it"
+    left = Remaining("Deployment shop/web", "why", "resume it"), Remaining("Deployment shop/api", "why", resume)
+    state = State(phase=INCOMPLETE, gateways={"edge/a": PINS["edge/a"]})
+    state = state.with_remaining((*left, Remaining("Gateway edge/a", "it is pinned to revision 1-28", resume)))
+
+    assert listed(apply_command(state, "accept", upgrade(), 1.0)) == [
+        ("Deployment shop/web", "why", "resume it"),
+        ("Deployment shop/api", "why", "accepted by a user"),
+        A_LEFT,
+    ]
