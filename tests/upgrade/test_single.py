@@ -201,7 +201,8 @@ async def test_an_aborted_rollback_names_what_is_left_and_can_go_back_again() ->
 async def test_an_aborted_upgrade_names_the_gateways_that_are_pinned(
     labels: dict[str, str] | None, left: list[tuple[str, str, str]]
 ) -> None:
-    gateways = [Gateway(*name.split("/"), "istio", {"istio.io/rev": label}) for name, label in (labels or {}).items()]
+    split = [(*name.split("/", 1), label) for name, label in (labels or {}).items()]
+    gateways = [Gateway(place, name, "istio", {"istio.io/rev": label}) for place, name, label in split]
     view = GatewayView(tuple(gateways), unknown="" if labels is not None else "no list")
     state, _ = await abort_with(FakeSurveyor(list, gateways=view), gateways=PINS, step=GATEWAYS)
 
