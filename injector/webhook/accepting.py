@@ -1,8 +1,11 @@
-"""Accepts the connections of a port: all that arrive at once, and serves the newest first.
+"""Accepts the connections of a port: all that arrive at once, and serves the newest first, with TLS once its hello has arrived.
 
 asyncio would serve connections in the order of their arrival, and leave the others in the queue of the kernel. If a thousand clients fail
 their TLS handshakes and connect again, an API server would wait for a thousand handshakes. With the newest first, it waits for few: clients
 that wait for the end of their own connection before they open the next one delay only each other.
+
+A TLS handshake costs memory and time, so it begins when the client's hello is complete. Until then the hello stays in the kernel. Clients
+that send junk, or half a hello, cost a file, and take no place from those that shake hands.
 
 Between the beginnings of two connections, the event loop makes some passes without one, which answer requests on other connections. Without
 them, each pass would have parts of several handshakes, and a request takes three passes.
@@ -13,18 +16,25 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import socket
+import struct
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from contextlib import suppress
+from typing import Final, NamedTuple
 
 from injector.webhook import limits
-
-if TYPE_CHECKING:
-    import socket
 
 _log = logging.getLogger(__name__)
 
 _NO_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+
+# The head of a TLS record: its type, major and minor version, and the length of what follows (RFC 8446, 5.1).
+_RECORD: Final = struct.Struct("!BBBH")
+_HANDSHAKE: Final = 22
+_MAJOR: Final = 3
+_LARGEST_RECORD: Final = 2**14
 
 
 class _Waiting(NamedTuple):
@@ -35,23 +45,31 @@ class _Waiting(NamedTuple):
 
 
 class Acceptor:
-    """Accepts connections, and calls ``serve`` with one at a time. Beyond ``limit``, it closes the one that waits for longest."""
+    """Accepts connections, and calls ``serve`` with one at a time.
+
+    Beyond ``limit`` connections that wait, it closes the one that has sent no hello for longest, or else the one that waits for longest.
+    """
 
     def __init__(self, serve: Callable[[socket.socket], None], limit: int) -> None:
         self._serve = serve
         self._limit = limit
         self._loop = asyncio.get_running_loop()
+        self._tls = False
+        # Since when their hello is missing, the oldest first.
+        self._without_hello: dict[socket.socket, float] = {}
+        self._expiry: asyncio.TimerHandle | None = None
         self._waiting: deque[_Waiting] = deque()
         self._is_serving = False
         self.sockets: list[socket.socket] = []
         """Those that listen."""
 
-    def __len__(self) -> int:
-        """Return the number of connections that are accepted and not served yet."""
-        return len(self._waiting)
+    def count_since(self, time: float) -> int:
+        """Return the number of connections that are not served yet, without those whose hello is missing since before ``time``."""
+        return len(self._waiting) + sum(since >= time for since in self._without_hello.values())
 
-    def listen(self, sockets: Sequence[socket.socket]) -> None:
+    def listen(self, sockets: Sequence[socket.socket], *, tls: bool = False) -> None:
         """Accept connections of bound sockets, which belong to the acceptor from then on."""
+        self._tls = tls
         for sock in sockets:
             sock.setblocking(False)  # noqa: FBT003 -- the socket's own method
             sock.listen(limits.BACKLOG)
@@ -68,8 +86,9 @@ class Acceptor:
     def close(self) -> None:
         """Stop listening, and close the connections that wait."""
         self.stop()
-        while self._waiting:
+        while self._waiting or self._without_hello:
             self._drop_oldest()
+        self._drop_expired()
 
     def _accept(self, listening: socket.socket) -> None:
         for _ in range(limits.ACCEPTED_AT_ONCE):
@@ -84,9 +103,39 @@ class Acceptor:
                 self._loop.remove_reader(listening)
                 self._loop.call_later(limits.ACCEPT_RETRY, self._resume, listening)
                 break
-            self._waiting.append(_Waiting(self._loop.time(), sock))
-            if len(self._waiting) > self._limit:
+            if self._tls:
+                sock.setblocking(False)  # noqa: FBT003 -- the socket's own method
+                self._without_hello[sock] = self._loop.time()
+                self._await_bytes(sock, _RECORD.size, self._read_head)
+            else:
+                self._waiting.append(_Waiting(self._loop.time(), sock))
+            if len(self._waiting) + len(self._without_hello) > self._limit:
                 self._drop_oldest()
+        if self._without_hello and self._expiry is None:
+            self._drop_expired()
+        if not self._is_serving:
+            self._serve_newest()
+
+    def _await_bytes(self, sock: socket.socket, size: int, then: Callable[[socket.socket], None]) -> None:
+        """Call ``then`` when the kernel has so many bytes, or the end of the connection."""
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
+        self._loop.add_reader(sock, then, sock)
+
+    def _read_head(self, sock: socket.socket) -> None:
+        """Wait for the rest of the first record, unless it is not the beginning of a TLS handshake."""
+        head = b""
+        with suppress(OSError):
+            head = sock.recv(_RECORD.size, socket.MSG_PEEK)
+        size = _size_of_hello(head)
+        if size:
+            self._await_bytes(sock, size, self._end_hello)
+        else:
+            self._drop_without_hello(sock)
+
+    def _end_hello(self, sock: socket.socket) -> None:
+        self._loop.remove_reader(sock)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
+        self._waiting.append(_Waiting(self._without_hello.pop(sock), sock))
         if not self._is_serving:
             self._serve_newest()
 
@@ -97,7 +146,7 @@ class Acceptor:
     def _serve_newest(self) -> None:
         oldest = self._loop.time() - limits.HANDSHAKE_TIMEOUT
         while self._waiting and self._waiting[0].since < oldest:
-            self._drop_oldest()
+            self._waiting.popleft().sock.close()
         self._is_serving = bool(self._waiting)
         if self._waiting:
             self._serve(self._waiting.pop().sock)
@@ -111,4 +160,33 @@ class Acceptor:
             self._serve_newest()
 
     def _drop_oldest(self) -> None:
-        self._waiting.popleft().sock.close()
+        if self._without_hello:
+            self._drop_without_hello(next(iter(self._without_hello)))
+        else:
+            self._waiting.popleft().sock.close()
+
+    def _drop_without_hello(self, sock: socket.socket) -> None:
+        del self._without_hello[sock]
+        self._loop.remove_reader(sock)
+        sock.close()
+
+    def _drop_expired(self) -> None:
+        """Close the connections whose hello has not come in time, and do so again when the next one expires."""
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
+        now = self._loop.time()
+        while self._without_hello:
+            sock, since = next(iter(self._without_hello.items()))
+            if now < since + limits.HANDSHAKE_TIMEOUT:
+                self._expiry = self._loop.call_at(since + limits.HANDSHAKE_TIMEOUT, self._drop_expired)
+                break
+            self._drop_without_hello(sock)
+
+
+def _size_of_hello(head: bytes) -> int:
+    """Return the size of the record that begins a TLS handshake, or 0 if the bytes do not begin one."""
+    if len(head) < _RECORD.size:
+        return 0
+    kind, major, _, length = _RECORD.unpack(head)
+    return _RECORD.size + length if (kind, major) == (_HANDSHAKE, _MAJOR) and 0 < length <= _LARGEST_RECORD else 0

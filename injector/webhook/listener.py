@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from enum import Enum, auto
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from aiohttp import web
 from aiohttp.hdrs import CONTENT_LENGTH, EXPECT, SERVER, TRANSFER_ENCODING
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     import ssl
 
     from injector.webhook.tls.certificate import ClientAuthority
+
+Candidate = TypeVar("Candidate")
 
 Answerer: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 """Answers the requests of a port."""
@@ -191,11 +193,18 @@ async def send_continue(request: web.BaseRequest) -> None:
         request.writer.output_size = 0
 
 
+class Handshake(NamedTuple):
+    """A handshake that began at a time of the event loop."""
+
+    since: float
+    sock: socket.socket
+
+
 class Listener:
     """Serves one port.
 
     ``clients`` verifies client certificates; None admits every client. ``limit`` counts connections in a TLS handshake too, of which there
-    are at most ``max_handshakes``. As many again may wait for the beginning of their handshake.
+    are at most ``max_handshakes``. As many as ``limit`` again may wait for the beginning of their handshake.
     """
 
     def __init__(
@@ -211,8 +220,8 @@ class Listener:
         self.clients = clients
         self._limit = limit
         self._max_handshakes = max_handshakes
-        # The start times of handshakes, by task, which ends with the handshake.
-        self.handshakes: dict[asyncio.Task[Any], float] = {}
+        # By task, which ends with the handshake, the oldest first.
+        self.handshakes: dict[asyncio.Task[Any], Handshake] = {}
         self.open: set[Connection] = set()
         self._check: asyncio.TimerHandle | None = None
         self._acceptor = Acceptor(self._serve, limit)
@@ -243,7 +252,7 @@ class Listener:
         for sock in sockets:
             _configure(sock)
         number = int(sockets[-1].getsockname()[1])
-        self._acceptor.listen(sockets)
+        self._acceptor.listen(sockets, tls=tls is not None)
         return number
 
     async def drain(self) -> int:
@@ -279,7 +288,7 @@ class Listener:
             sock.close()
             return
         task = asyncio.get_running_loop().create_task(self._shake_hands(sock))
-        self.handshakes[task] = asyncio.get_running_loop().time()
+        self.handshakes[task] = Handshake(asyncio.get_running_loop().time(), sock)
 
     async def _shake_hands(self, sock: socket.socket) -> None:
         """Serve an accepted connection until the end of its handshake. If that fails, free its objects."""
@@ -322,9 +331,9 @@ class Listener:
 
     def count_open(self) -> int:
         """Return the number of open connections and recent handshakes."""
-        now = asyncio.get_running_loop().time()
-        recent = sum(now - since <= limits.QUIET_TIME for since in self.handshakes.values())
-        return len(self._acceptor) + recent + sum(connection.connected for connection in self.open)
+        quiet = asyncio.get_running_loop().time() - limits.QUIET_TIME
+        recent = sum(handshake.since >= quiet for handshake in self.handshakes.values())
+        return self._acceptor.count_since(quiet) + recent + sum(connection.connected for connection in self.open)
 
     def _check_deadlines(self) -> None:
         """Close the connections that missed their deadline, and check again later if others have one."""
@@ -343,21 +352,19 @@ class Listener:
         """At the limit of handshakes, end the oldest one. At that of connections, close the one that has been idle for longest.
 
         Without an idle connection, close the one that has been receiving for longest. A handshake counts as idle since
-        its start. If every connection has a request in the handler, return False.
+        its start. Those whose client has sent something that is still unread come last: the server is slow, not they.
+        If every connection has a request in the handler, return False.
         """
-        task = next(iter(self.handshakes), None)
-        if task is not None and len(self.handshakes) >= self._max_handshakes:
+        shaking = len(self.handshakes) >= self._max_handshakes
+        if not shaking and len(self.handshakes) + len(self.open) < self._limit:
+            return True
+        task = _first_silent((task, handshake.sock.fileno()) for task, handshake in self.handshakes.items())
+        idle = None if shaking else _longest(self.open, ConnectionState.IDLE)
+        if task is not None and (idle is None or self.handshakes[task].since <= idle.since):
             self._forget(task)
             task.cancel()
             return True
-        if len(self.handshakes) + len(self.open) < self._limit:
-            return True
-        idle = _oldest(self.open, ConnectionState.IDLE)
-        if task is not None and (idle is None or self.handshakes[task] <= idle.since):
-            self._forget(task)
-            task.cancel()
-            return True
-        connection = idle or _oldest(self.open, ConnectionState.RECEIVING)
+        connection = idle or _longest(self.open, ConnectionState.RECEIVING)
         if connection is None:
             return False
         self.open.discard(connection)
@@ -386,13 +393,21 @@ def _configure(listening: socket.socket) -> None:
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(limits.WRITE_TIMEOUT * 1000))
 
 
-def _oldest(connections: Iterable[Connection], state: ConnectionState) -> Connection | None:
-    """Return the connection that has been in ``state`` for longest."""
-    return min(
-        (connection for connection in connections if connection.state is state),
-        key=lambda connection: connection.since,
-        default=None,
-    )
+def _longest(connections: Iterable[Connection], state: ConnectionState) -> Connection | None:
+    """Return the connection that has been in ``state`` for longest, of those without unread data if there are any."""
+    candidates = [connection for connection in connections if connection.state is state]
+    candidates.sort(key=lambda connection: connection.since)
+    return _first_silent((connection, _file_of(connection)) for connection in candidates)
+
+
+def _first_silent(candidates: Iterable[tuple[Candidate, int]]) -> Candidate | None:
+    """Return the first candidate whose file has nothing to read, or else the first of all."""
+    first = None
+    for candidate, file in candidates:
+        if not readable([file]):
+            return candidate
+        first = first or candidate
+    return first
 
 
 def _file_of(connection: Connection) -> int:

@@ -12,10 +12,10 @@ import logging
 import os
 import ssl
 import sys
-from collections.abc import AsyncIterator, Awaitable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from tests.factories import make_pod, make_review
 from tests.reliability.apiserver import HEAD_END, request_of
@@ -86,20 +86,33 @@ async def _ask(connection: Connection, request: bytes) -> None:
         await reader.readexactly(int(length.split(b":")[1]))
 
 
+async def _ask_anew(port: int, tls: ssl.SSLContext, request: bytes) -> None:
+    async with connected(port, tls) as connection:
+        await _ask(connection, request)
+
+
 async def _seconds_of(work: Awaitable[None]) -> float:
     began = asyncio.get_running_loop().time()
     await work
     return asyncio.get_running_loop().time() - began
 
 
+class Failure(NamedTuple):
+    """How a call failed: on which connection, by which error, after how many seconds."""
+
+    connection: str
+    error: str
+    seconds: float
+
+
 @dataclass
 class GoodClients:
-    """API servers: one keeps its connection, and one connects for each review. ``seconds`` has the times of their answers."""
+    """API servers: one keeps its connection, and one connects for each review. The lists have the times of their answers."""
 
     port: int
     reused: list[float] = field(default_factory=list)
     new: list[float] = field(default_factory=list)
-    failures: int = 0
+    failures: list[Failure] = field(default_factory=list)
 
     async def run(self, tls_files: tuple[str, str] | None) -> None:
         """Ask until cancelled."""
@@ -107,22 +120,26 @@ class GoodClients:
         if tls_files is not None:
             tls.load_cert_chain(*tls_files)
         request = request_of("/inject/stable?timeout=10s", json.dumps(make_review(make_pod("a"))).encode())
-        async with AsyncExitStack() as held:
+        async with AsyncExitStack() as contexts:
             connection: Connection | None = None
             while True:
-                try:
-                    if connection is None:
-                        connection = await held.enter_async_context(connected(self.port, tls))
-                    self.reused.append(await _seconds_of(_ask(connection, request)))
-                    self.new.append(await _seconds_of(self._ask_anew(tls, request)))
-                except (OSError, EOFError):
-                    self.failures += 1
-                    connection = None
+                with self._failing("new"):
+                    self.new.append(await _seconds_of(_ask_anew(self.port, tls, request)))
+                with self._failing("reused"):
+                    held, connection = connection, None
+                    if held is None:
+                        held = await contexts.enter_async_context(connected(self.port, tls))
+                    self.reused.append(await _seconds_of(_ask(held, request)))
+                    connection = held
                 await asyncio.sleep(PAUSE)
 
-    async def _ask_anew(self, tls: ssl.SSLContext, request: bytes) -> None:
-        async with connected(self.port, tls) as connection:
-            await _ask(connection, request)
+    @contextmanager
+    def _failing(self, connection: str) -> Iterator[None]:
+        began = asyncio.get_running_loop().time()
+        try:
+            yield
+        except (OSError, EOFError) as error:
+            self.failures.append(Failure(connection, repr(error), asyncio.get_running_loop().time() - began))
 
     def medians(self) -> tuple[float, float]:
         """Return the median times in milliseconds, and forget all times."""
@@ -185,9 +202,11 @@ async def _beside(
     slower = [after / earlier for earlier, after in zip(before, during, strict=True)]
     figure = (
         f"{int(output)} connections; p50 {during[0]:.1f} ms ({slower[0]:.1f} x), with a new connection "
-        f"{during[1]:.1f} ms ({slower[1]:.1f} x), {good.failures} failures; +{grown:.0f} MiB"
+        f"{during[1]:.1f} ms ({slower[1]:.1f} x), {len(good.failures)} failures; +{grown:.0f} MiB"
     )
     target = f"others: p50 < {SLOWER:g} x, 0 failures, RSS < +{GROWTH:.0f} MiB"
+    for failure in good.failures:
+        print(f"{kind}, {name} client certificates: {failure}", file=sys.stderr)
     met = max(slower) < SLOWER and not good.failures and grown < GROWTH
     return Row(f"T15 {count} clients x {kind}, {name} client certificates", target, figure, met)
 

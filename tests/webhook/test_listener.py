@@ -26,6 +26,8 @@ from tests.webhook.certificates import write_certificate
 LIMIT = 20.0
 REQUEST = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n"
 BODY = b"{}"
+JUNK = bytes(range(50))
+HALF_HELLO = bytes.fromhex("1603010200010001fc0303") + bytes(64)
 LARGE = 32 * 1024 * 1024
 # k8s.io/apimachinery/pkg/util/net, SetTransportDefaults, by Go's DefaultTransport.
 IDLE_OF_THE_API_SERVER = 90.0
@@ -67,6 +69,53 @@ class Client:
         return not self.reader.at_eof()
 
 
+class Greeting:
+    """A client that speaks TLS by itself, when it is told to: the event loop makes no pass meanwhile."""
+
+    def __init__(self, port: int, tls: ssl.SSLContext, all_but: int) -> None:
+        self.sock = socket.create_connection(("127.0.0.1", port), timeout=LIMIT)
+        self._heard, self._spoken = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = tls.wrap_bio(self._heard, self._spoken)
+        self._answer = b""
+        with pytest.raises(ssl.SSLWantReadError):
+            self._tls.do_handshake()
+        hello = self._spoken.read()
+        self._rest = hello[len(hello) - all_but :]
+        self.sock.sendall(hello[: len(hello) - all_but])
+        self.sock.setblocking(False)
+
+    def send_rest(self) -> None:
+        """Send the rest of the hello."""
+        self.sock.sendall(self._rest)
+
+    def was_answered(self) -> bool:
+        """Return whether the server's part of the handshake has arrived."""
+        return bool(readable([self.sock.fileno()]))
+
+    def is_closed(self) -> bool:
+        try:
+            while data := self.sock.recv(2**16):
+                self._heard.write(data)
+        except BlockingIOError:
+            return False
+        except ConnectionResetError:
+            pass
+        return True
+
+    def shake_hands(self) -> None:
+        """End the handshake and ask."""
+        assert not self.is_closed()
+        self._tls.do_handshake()
+        self._tls.write(REQUEST + BODY)
+        self.sock.sendall(self._spoken.read())
+
+    def is_answered_ok(self) -> bool:
+        self.is_closed()
+        with suppress(ssl.SSLWantReadError):
+            self._answer += self._tls.read()
+        return b"200 OK" in self._answer
+
+
 @dataclass
 class Served:
     """A listener on a port of this machine, whose application answers when it may."""
@@ -77,6 +126,7 @@ class Served:
     bodies: list[bytes]
     clients: list[Client] = field(default_factory=list)
     tls: ssl.SSLContext | None = None
+    greetings: list[Greeting] = field(default_factory=list)
 
     @property
     def connections(self) -> set[Connection]:
@@ -90,6 +140,12 @@ class Served:
         client = Client(*await asyncio.open_connection("127.0.0.1", self.port, ssl=self.tls, **options))
         self.clients.append(client)
         return client
+
+    def greet(self, all_but: int = 0) -> Greeting:
+        """Begin a TLS handshake, with all but the last bytes of the hello."""
+        assert self.tls is not None
+        self.greetings.append(Greeting(self.port, self.tls, all_but))
+        return self.greetings[-1]
 
     async def idle(self, *, asks: bool = True) -> Client:
         """A connection that was answered once, if it asks."""
@@ -139,6 +195,8 @@ async def serving(
         go.set()
         for client in served.clients:
             client.writer.transport.abort()
+        for greeting in served.greetings:
+            greeting.sock.close()
         await listener.close()
 
 
@@ -250,30 +308,80 @@ async def test_without_an_idle_connection_the_slowest_sender_is_closed() -> None
 
 async def test_handshakes_count_as_idle_connections(tmp_path: Path) -> None:
     async with serving(limit=3, tls=write_certificate(tmp_path)) as served:
-        silent = [await asyncio.open_connection("127.0.0.1", served.port) for _ in range(3)]
-        await until(lambda: len(served.listener.handshakes) == 3)
+        greeted = []
+        for number in range(3):
+            greeted.append(served.greet())
+            await until(greeted[number].was_answered)
 
         assert await (await served.connect()).ask()
         assert await (await served.connect()).ask()
-        async with asyncio.timeout(LIMIT):
-            assert [await reader.read() for reader, _ in silent[:2]] == [b"", b""]
-        assert not silent[2][0].at_eof()
-        for _, writer in silent:
-            writer.close()
+        await until(lambda: [client.is_closed() for client in greeted] == [True, True, False])
 
 
 async def test_handshakes_have_a_limit_of_their_own(tmp_path: Path) -> None:
     async with serving(tls=write_certificate(tmp_path), max_handshakes=3) as served:
         client_kept = await served.connect()
-        silent = [await asyncio.open_connection("127.0.0.1", served.port) for _ in range(5)]
+        greeted = []
+        for number in range(5):
+            greeted.append(served.greet())
+            await until(greeted[number].was_answered)
 
-        async with asyncio.timeout(LIMIT):
-            assert [await reader.read() for reader, _ in silent[:2]] == [b"", b""]
-        await until(lambda: len(served.listener.handshakes) == 3)
+        await until(lambda: [client.is_closed() for client in greeted] == [True] * 2 + [False] * 3)
+        assert len(served.listener.handshakes) == 3
         assert await (await served.connect()).ask()
         assert await client_kept.ask()
-        for _, writer in silent:
+
+
+async def test_clients_without_a_hello_take_no_place_from_handshakes(tmp_path: Path) -> None:
+    """A thousand of them would otherwise end the handshake of a client that was not scheduled for a tenth of a second."""
+    async with serving(tls=write_certificate(tmp_path), max_handshakes=3) as served:
+        good = served.greet()
+        await until(good.was_answered)
+        strangers = [
+            await asyncio.open_connection("127.0.0.1", served.port)
+            for sent in (b"", JUNK, HALF_HELLO)
+            for _ in range(10)
+        ]
+        for number, (_, writer) in enumerate(strangers):
+            writer.write((b"", JUNK, HALF_HELLO)[number // 10])
+        async with asyncio.timeout(LIMIT):
+            for reader, _ in strangers[10:20]:
+                with suppress(ConnectionResetError):
+                    assert await reader.read() == b""
+
+        assert len(served.listener.handshakes) == 1
+        good.shake_hands()
+        await until(good.is_answered_ok)
+        for _, writer in strangers:
             writer.close()
+
+
+async def test_a_handshake_whose_answer_is_unread_is_not_ended_for_another_one(tmp_path: Path) -> None:
+    """The next one begins before the server reads the answer, which came before."""
+    async with serving(tls=write_certificate(tmp_path), max_handshakes=2) as served:
+        first, second = served.greet(), served.greet()
+        await until(lambda: first.was_answered() and second.was_answered())
+        third = served.greet(all_but=1)
+        for _ in range(20):
+            await asyncio.sleep(0.001)
+
+        third.send_rest()
+        first.shake_hands()
+
+        await until(second.is_closed)
+        await until(first.is_answered_ok)
+        assert not third.is_closed()
+
+
+async def test_an_idle_connection_whose_request_is_unread_is_not_closed_for_another_one() -> None:
+    async with serving(limit=2) as served:
+        first, second = [await served.idle() for _ in range(2)]
+        with socket.create_connection(("127.0.0.1", served.port)):
+            # Without a pass of the event loop in between.
+            first.writer.write(REQUEST + BODY)
+
+            assert await first.answered()
+            assert await second.has_ended()
 
 
 # Timeouts.
@@ -284,12 +392,15 @@ async def test_a_client_that_does_not_finish_its_handshake_is_disconnected(
 ) -> None:
     monkeypatch.setattr(limits, "HANDSHAKE_TIMEOUT", 0.05)
     async with serving(tls=write_certificate(tmp_path)) as served:
-        for hello in (b"", bytes.fromhex("1603010200010001fc0303") + bytes(64)):
+        for hello in (b"", HALF_HELLO):
             reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
             writer.write(hello)
-            async with asyncio.timeout(LIMIT):
-                assert await reader.read() == b""
+            with suppress(ConnectionResetError):
+                async with asyncio.timeout(LIMIT):
+                    assert await reader.read() == b""
             writer.close()
+        greeted = served.greet()
+        await until(greeted.is_closed)
         await until(lambda: not served.listener.handshakes)
 
 
@@ -586,7 +697,7 @@ async def test_a_drain_waits_for_the_rest_of_a_request(served: Served, hurry: Hu
 async def test_a_drain_waits_for_the_request_after_a_slow_handshake(tmp_path: Path, hurry: Hurry) -> None:
     async with serving(tls=write_certificate(tmp_path)) as served:
         client = Client(*await asyncio.open_connection("127.0.0.1", served.port))
-        await until(lambda: served.listener.handshakes)
+        await until(served.listener.count_open)
         await hurry.by(limits.QUIET_TIME + 0.1)
         assert served.tls is not None
         await client.writer.start_tls(served.tls)
@@ -616,9 +727,10 @@ async def test_a_drain_ends_after_its_time_and_says_how_many_connections_are_lef
 async def test_a_handshake_that_goes_on_is_waited_for_a_moment(tmp_path: Path, hurry: Hurry) -> None:
     async with serving(tls=write_certificate(tmp_path)) as served:
         _, writer = await asyncio.open_connection("127.0.0.1", served.port)
-        await until(lambda: served.listener.handshakes)
+        greeted = served.greet()
+        await until(greeted.was_answered)
 
-        assert served.listener.count_open() == 1
+        assert served.listener.count_open() == 2
         await hurry.by(limits.QUIET_TIME + 0.1)
         assert served.listener.count_open() == 0
         writer.close()
