@@ -96,16 +96,16 @@ class Cluster:
 
     def _restore(self) -> None:
         for _ in range(10):
-            found = self._stored(keys_only=True)
+            stored = self._stored(keys_only=True)
             # Namespaces first: controllers can create nothing in a namespace that is gone.
-            self._delete(key for key in found if key.startswith(NAMESPACES))
-            self._delete(found)
+            self._delete(key for key in stored if key.startswith(NAMESPACES))
+            self._delete(stored)
             for key in self._first:
-                before, now = self._first[key], found.get(key)
+                before, now = self._first[key], stored.get(key)
                 if not key.startswith(UNSETTLED) and (now is None or now.version != before.version):
                     written = self._call("put", key=_base64(key), value=before.value)
                     self._first[key] = before._replace(version=written["header"]["revision"])
-            if all(key in self._first or key.startswith(UNSETTLED) for key in found):
+            if all(key in self._first or key.startswith(UNSETTLED) for key in stored):
                 break
             time.sleep(0.2)
 
@@ -118,8 +118,8 @@ class Cluster:
 
     def _stored(self, **options: bool) -> dict[bytes, Stored]:
         """Return what the store has by key."""
-        found = self._call("range", key=_base64(ALL), range_end=_base64(ALL[:-1] + b"0"), **options)["kvs"]
-        return {base64.b64decode(each["key"]): Stored(each["mod_revision"], each.get("value", "")) for each in found}
+        pairs = self._call("range", key=_base64(ALL), range_end=_base64(ALL[:-1] + b"0"), **options)["kvs"]
+        return {base64.b64decode(pair["key"]): Stored(pair["mod_revision"], pair.get("value", "")) for pair in pairs}
 
     def _call(self, method: str, **fields: Any) -> Any:
         request = urllib.request.Request(self._etcd + method, json.dumps(fields).encode())  # noqa: S310 -- loopback
@@ -144,9 +144,9 @@ class Cluster:
 
     def apply(self, *manifests: dict[str, Any]) -> None:
         """Create objects, or change them, as `kubectl apply --server-side --force-conflicts`."""
-        for each in manifests:
-            path = f"{self._path(each)}?fieldManager=kubectl&force=true&fieldValidation=Strict"
-            status, said = self.request(path, each, "PATCH", "application/apply-patch+yaml")
+        for manifest in manifests:
+            path = f"{self._path(manifest)}?fieldManager=kubectl&force=true&fieldValidation=Strict"
+            status, said = self.request(path, manifest, "PATCH", "application/apply-patch+yaml")
             assert status < HTTPStatus.BAD_REQUEST, said
 
     def _path(self, manifest: dict[str, Any]) -> str:
@@ -154,37 +154,51 @@ class Cluster:
         kind, meta = (manifest["apiVersion"], manifest["kind"]), manifest["metadata"]
         root = f"/{'api' if kind[0] == 'v1' else 'apis'}/{kind[0]}"
         if kind not in self._kinds:
-            found = [each for each in self.request(root)[1]["resources"] if "/" not in each["name"]]
-            self._kinds |= {(kind[0], each["kind"]): (each["name"], each["namespaced"]) for each in found}
+            resources = [resource for resource in self.request(root)[1]["resources"] if "/" not in resource["name"]]
+            self._kinds |= {
+                (kind[0], resource["kind"]): (resource["name"], resource["namespaced"]) for resource in resources
+            }
         name, is_namespaced = self._kinds[kind]
         place = f"/namespaces/{meta.get('namespace', 'default')}" if is_namespaced else ""
         return f"{root}{place}/{name}/{meta['name']}"
 
-    def kubectl(self, *arguments: str, given: dict[str, Any] | None = None) -> subprocess.CompletedProcess[str]:
+    def kubectl(self, *arguments: str, stdin: dict[str, Any] | None = None) -> subprocess.CompletedProcess[str]:
         """Run kubectl as a user does; it may fail."""
         command = [str(self.home / "bin" / "kubectl"), f"--kubeconfig={self.kubeconfig}", *arguments]
-        text = None if given is None else json.dumps(given)
+        text = None if stdin is None else json.dumps(stdin)
         return subprocess.run(command, input=text, capture_output=True, text=True, check=False)
 
     def create(self, manifest: dict[str, Any]) -> tuple[bool, str]:
         """Create one object as a user does; whether that was allowed, and all that kubectl said."""
-        done = self.kubectl("create", "-f", "-", given=manifest)
+        done = self.kubectl("create", "-f", "-", stdin=manifest)
         return done.returncode == 0, done.stdout + done.stderr
 
     def tried(self, pod: dict[str, Any]) -> dict[str, Any]:
         """What the API server would make of a pod; it keeps nothing of it."""
-        made = self._tried(pod, pod["metadata"].get("namespace", "default"), "&fieldValidation=Strict")
-        assert made["kind"] == "Pod", made
-        return made
+        answer = self._tried(pod, pod["metadata"].get("namespace", "default"), "&fieldValidation=Strict")
+        assert answer["kind"] == "Pod", answer
+        return answer
 
     def refusal(self, pod: dict[str, Any], namespace: str) -> str:
         """Why the API server refuses a pod, which it does not keep; empty where it accepts it."""
-        made = self._tried(pod, namespace)
-        return "" if made["kind"] == "Pod" else str(made["message"])
+        answer = self._tried(pod, namespace)
+        return "" if answer["kind"] == "Pod" else str(answer["message"])
 
     def _tried(self, pod: dict[str, Any], namespace: str, options: str = "") -> dict[str, Any]:
         """The pod that the API server would make, or its refusal."""
         return self.request(f"{PATHS['pod'].format(namespace=namespace)}?dryRun=All{options}", pod)[1]
+
+    def is_allowed(self, account: str, **attributes: str) -> bool:
+        """Whether a service account, ``namespace:name``, has a permission: the attributes of a SubjectAccessReview.
+
+        The API server knows a permission a moment after it is written.
+        """
+        spec = {"user": f"system:serviceaccount:{account}", "resourceAttributes": attributes}
+        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+        status: dict[str, bool] = self.request("/apis/authorization.k8s.io/v1/subjectaccessreviews", review)[1][
+            "status"
+        ]
+        return status["allowed"]
 
     def delete(self, kind: str, name: str, namespace: str = "default") -> None:
         """Delete one object."""
@@ -200,18 +214,18 @@ class Cluster:
 
     def items(self, path: str) -> list[dict[str, Any]]:
         """What the API server lists below a path."""
-        found: list[dict[str, Any]] = self.request(path)[1]["items"]
-        return found
+        listed: list[dict[str, Any]] = self.request(path)[1]["items"]
+        return listed
 
     def dry_run(self, text: str) -> str:
         """What kubectl says of manifests that the API server has checked and not written."""
-        return self._kubectl("apply", "--dry-run=server", "-f", "-", given=text)
+        return self._kubectl("apply", "--dry-run=server", "-f", "-", stdin=text)
 
     def get(self, kind: str, name: str, namespace: str = "default") -> dict[str, Any]:
         """One object, with whose fields are whose; empty where there is none."""
-        status, found = self.request(f"{PATHS[kind].format(namespace=namespace)}/{name}")
-        assert status in (HTTPStatus.OK, HTTPStatus.NOT_FOUND), found
-        return found if status == HTTPStatus.OK else {}
+        status, item = self.request(f"{PATHS[kind].format(namespace=namespace)}/{name}")
+        assert status in (HTTPStatus.OK, HTTPStatus.NOT_FOUND), item
+        return item if status == HTTPStatus.OK else {}
 
     def names(self, kind: str) -> list[str]:
         """The names of the objects of a kind, `kind/name` each."""
@@ -234,9 +248,9 @@ class Cluster:
         path.write_text(json.dumps({**admin, "users": [{"name": "admin", "user": {"token": token}}]}))
         return path
 
-    def _kubectl(self, *arguments: str, given: str | None = None) -> str:
+    def _kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         command = [str(self.home / "bin" / "kubectl"), f"--kubeconfig={self.kubeconfig}", *arguments]
-        done = subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=LIMIT)
+        done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=LIMIT)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 

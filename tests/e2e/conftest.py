@@ -43,7 +43,7 @@ AUDIT_LOG = "audit.log"
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
     """Print the figures of the tests: speed is shown, and asserted with a wide margin or not at all."""
-    reports = [each for name in ("passed", "failed") for each in terminalreporter.getreports(name)]
+    reports = [report for name in ("passed", "failed") for report in terminalreporter.getreports(name)]
     figures = [text for report in reports for name, text in report.user_properties if name == MEASURED]
     if figures:
         terminalreporter.section("measured end to end")
@@ -144,8 +144,8 @@ def nodes(one_cluster: OneCluster) -> Cluster:
 @pytest.fixture
 def world(nodes: Cluster, tmp_path: Path) -> Iterator[World]:
     """The small fleet."""
-    with world_of(nodes, FLEET, tmp_path) as made:
-        yield made
+    with world_of(nodes, FLEET, tmp_path) as world:
+        yield world
 
 
 @pytest.fixture(scope="session")

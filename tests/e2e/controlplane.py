@@ -76,10 +76,10 @@ def missing(*, controllers: bool = False, nodes: bool = False) -> str:
 def command_of(program: str) -> list[str]:
     """Return the command that runs a program; empty if it is not installed. kubelab has one binary for those of Kubernetes."""
     for folder in _folders():
-        if found := shutil.which(program, path=folder):
-            return [found]
-        if program.startswith("kube-") and (found := shutil.which("kubelab", path=folder)):
-            return [found, program]
+        if path := shutil.which(program, path=folder):
+            return [path]
+        if program.startswith("kube-") and (path := shutil.which("kubelab", path=folder)):
+            return [path, program]
     return []
 
 
@@ -134,8 +134,8 @@ class ControlPlane:
             "admin": issue(Order((), until=LIFETIME, common_name="admin", organization="system:masters"), signer),
         }
         files: dict[str, bytes] = {}
-        for name, each in issued.items():
-            files |= {f"{name}.crt": each.chain_pem, f"{name}.key": each.key_pem}
+        for name, certificate in issued.items():
+            files |= {f"{name}.crt": certificate.chain_pem, f"{name}.key": certificate.key_pem}
         accounts = ec_key()
         files["accounts.key"] = pem_of(accounts, serialization.NoEncryption())
         files["accounts.pub"] = accounts.public_key().public_bytes(
@@ -224,7 +224,7 @@ class ControlPlane:
             *(f"--kubeconfig={self.kubeconfig}", "--manage-all-nodes=true", "--node-lease-duration-seconds=40"),
             f"--server-address=127.0.0.1:{self._others[2]}",
         )
-        there = {each["metadata"]["name"] for each in self._nodes_there()}
+        there = {node["metadata"]["name"] for node in self._nodes_there()}
         for name in (f"node-{number}" for number in range(1, self._nodes + 1)):
             if name not in there:
                 self._ask(f"{self.url}/api/v1/nodes", _node(name))
@@ -249,8 +249,8 @@ class ControlPlane:
             self._start_scheduler()
 
     def _nodes_there(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = json.loads(self._ask(f"{self.url}/api/v1/nodes"))["items"]
-        return found
+        nodes: list[dict[str, Any]] = json.loads(self._ask(f"{self.url}/api/v1/nodes"))["items"]
+        return nodes
 
     def stop(self) -> None:
         """End the processes in the order of their dependence, so that all that was written is kept."""
@@ -288,9 +288,9 @@ class ControlPlane:
     def _wait(self, program: str, is_ready: Callable[[], bool]) -> None:
         deadline = time.monotonic() + START_LIMIT
         while not is_ready():
-            ended = [name for name, process in self._processes.items() if process.poll() is not None]
-            name = ended[0] if ended else program
-            assert not ended, f"{name} ended: {self._tail(name)}"
+            exited = [name for name, process in self._processes.items() if process.poll() is not None]
+            name = exited[0] if exited else program
+            assert not exited, f"{name} ended: {self._tail(name)}"
             assert time.monotonic() < deadline, f"{name} is not ready after {START_LIMIT:g} s: {self._tail(name)}"
             time.sleep(0.1)
 
@@ -327,4 +327,4 @@ def _node(name: str) -> dict[str, Any]:
 
 def _is_ready(node: Mapping[str, Any]) -> bool:
     conditions = node.get("status", {}).get("conditions", ())
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)

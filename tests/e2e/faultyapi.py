@@ -38,7 +38,7 @@ class Then(Enum):
     CUT = "cut"
 
 
-Told: TypeAlias = "asyncio.Queue[tuple[bytes, Then]]"
+Lines: TypeAlias = "asyncio.Queue[tuple[bytes, Then]]"
 """What is said in one watch."""
 
 
@@ -48,11 +48,11 @@ class FaultyApi:
 
     cluster: Cluster
     kubeconfig: Path
-    asked: list[ApiRequest] = field(default_factory=list)
+    requests: list[ApiRequest] = field(default_factory=list)
     _down: bool = False
-    _watches: dict[Told, str] = field(default_factory=dict)
+    _watches: dict[Lines, str] = field(default_factory=dict)
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
-    _ended: asyncio.Event = field(default_factory=asyncio.Event)
+    _end: asyncio.Event = field(default_factory=asyncio.Event)
     _started: threading.Event = field(default_factory=threading.Event)
 
     def down(self) -> float:
@@ -82,9 +82,9 @@ class FaultyApi:
     def since(self, moment: float, **fields: Any) -> list[ApiRequest]:
         """What was asked after a moment; further keywords choose by fields."""
         return [
-            each
-            for each in self.asked
-            if each.at > moment and all(getattr(each, name) == value for name, value in fields.items())
+            request
+            for request in self.requests
+            if request.at > moment and all(getattr(request, name) == value for name, value in fields.items())
         ]
 
     async def serve(self) -> None:
@@ -98,7 +98,7 @@ class FaultyApi:
         async with aiohttp.ClientSession(connector=connector, timeout=never, read_bufsize=LONGEST_LINE) as self._api:
             self._server = server
             self._started.set()
-            await self._ended.wait()
+            await self._end.wait()
             listening.close()
             await server.shutdown(1)
             await listening.wait_closed()
@@ -114,22 +114,22 @@ class FaultyApi:
 
     def stop(self) -> None:
         """End it."""
-        self._loop.call_soon_threadsafe(self._ended.set)
+        self._loop.call_soon_threadsafe(self._end.set)
 
     def note(self, url: str, *, answered: bool) -> None:
         """Remember what was asked."""
         parts = urlsplit(url)
         watch = parse_qs(parts.query).get("watch") == ["true"]
-        self.asked.append(ApiRequest(time.monotonic(), _resource(parts.path), watch, answered))
+        self.requests.append(ApiRequest(time.monotonic(), _resource(parts.path), watch, answered))
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(LIMIT)
 
     async def _go_down(self) -> float:
         self._down = True
-        for each in list(self._server.connections):
-            if each.transport is not None:
-                each.transport.abort()
+        for connection in list(self._server.connections):
+            if connection.transport is not None:
+                connection.transport.abort()
         return await self._say(b"", Then.CUT)
 
     async def _go_up(self) -> float:
@@ -137,8 +137,8 @@ class FaultyApi:
         return time.monotonic()
 
     async def _say(self, text: bytes, then: Then) -> float:
-        for told in self._watches:
-            told.put_nowait((text, then))
+        for lines in self._watches:
+            lines.put_nowait((text, then))
         return time.monotonic()
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -153,28 +153,28 @@ class FaultyApi:
         """Pass on the lines of a watch, and between them what a test says."""
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(request)
-        told: Told = asyncio.Queue()
-        self._watches[told] = _resource(request.path)
-        hearing = asyncio.create_task(_hear(answer, told))
+        lines: Lines = asyncio.Queue()
+        self._watches[lines] = _resource(request.path)
+        hearing = asyncio.create_task(_hear(answer, lines))
         then = Then.GO_ON
         try:
             while then is Then.GO_ON:
-                text, then = await told.get()
+                text, then = await lines.get()
                 await response.write(text)
         except ConnectionError:
             then = Then.CUT
         finally:
-            del self._watches[told]
+            del self._watches[lines]
             hearing.cancel()
         if then is Then.CUT and request.transport is not None:
             request.transport.close()
         return response
 
 
-async def _hear(answer: aiohttp.ClientResponse, told: Told) -> None:
+async def _hear(answer: aiohttp.ClientResponse, lines: Lines) -> None:
     async for line in answer.content:
-        told.put_nowait((line, Then.GO_ON))
-    told.put_nowait((b"", Then.END))
+        lines.put_nowait((line, Then.GO_ON))
+    lines.put_nowait((b"", Then.END))
 
 
 class _Silent(asyncio.Protocol):

@@ -25,6 +25,8 @@ from injector.istio.webhooks.configurations import Endpoint, WebhookOptions, rev
 from tests.architecture.serving import free_ports
 from tests.e2e.cluster import Cluster
 from tests.e2e.served import ROOT, Injector, injector, of_cluster, until
+from tests.e2e.webhooks import wait_for_webhooks
+from tests.factories import make_pod
 from tests.manifests import control_plane, namespace_of, workload
 from tests.webhook.certificates import Order, issue
 
@@ -34,6 +36,12 @@ CRD = ROOT / "deploy" / "chart" / "crds" / "upgrades.yaml"
 LONG = bool(os.environ.get("E2E_LONG"))
 PLACES = ("dev", "shop", "pay")
 RUN_LIMIT = 2400.0
+COUNTS = {
+    "deployments": ("replicas", "availableReplicas"),
+    "statefulsets": ("replicas", "availableReplicas"),
+    "daemonsets": ("desiredNumberScheduled", "numberAvailable"),
+}
+"""The fields of a workload's status with the pods that it has, and with those that are available."""
 
 
 @dataclass
@@ -84,35 +92,55 @@ class World:
         return json.loads(done.stdout) if done.exit_code == 0 else {}
 
     def items(self, kind: str) -> list[dict[str, Any]]:
-        found = self.cluster.items(f"/api/v1/{kind}" if kind == "pods" else f"/apis/apps/v1/{kind}")
-        return [each for each in found if each["metadata"]["namespace"] in self.places]
+        path = f"/api/v1/{kind}" if kind == "pods" else f"/apis/apps/v1/{kind}"
+        return [item for item in self.cluster.items(path) if item["metadata"]["namespace"] in self.places]
 
     def revisions(self) -> Counter[str | None]:
         """The running pods by the revision of their sidecar."""
-        pods = [each for each in self.items("pods") if not each["metadata"].get("deletionTimestamp")]
-        return Counter(injected_revision(each) for each in pods)
+        pods = [pod for pod in self.items("pods") if not pod["metadata"].get("deletionTimestamp")]
+        return Counter(injected_revision(pod) for pod in pods)
 
     def outdated(self, place: str) -> set[str]:
         """The workloads of a namespace that have pods of the old revision."""
-        pods = [each for each in self.items("pods") if not each["metadata"].get("deletionTimestamp")]
-        old = [each["metadata"] for each in pods if injected_revision(each) == OLD]
-        return {each["labels"]["app"] for each in old if each["namespace"] == place}
+        pods = [pod for pod in self.items("pods") if not pod["metadata"].get("deletionTimestamp")]
+        old = [pod["metadata"] for pod in pods if injected_revision(pod) == OLD]
+        return {meta["labels"]["app"] for meta in old if meta["namespace"] == place}
 
     def templates(self) -> dict[str, int]:
         """How many pod templates each workload had: one more than its restarts."""
-        found: Counter[str] = Counter()
-        for each in (*self.items("replicasets"), *self.items("controllerrevisions")):
-            (owner,) = each["metadata"]["ownerReferences"]
-            found[f"{owner['kind']} {each['metadata']['namespace']}/{owner['name']}"] += 1
-        return dict(found)
+        counts: Counter[str] = Counter()
+        for template in (*self.items("replicasets"), *self.items("controllerrevisions")):
+            (owner,) = template["metadata"]["ownerReferences"]
+            counts[f"{owner['kind']} {template['metadata']['namespace']}/{owner['name']}"] += 1
+        return dict(counts)
 
-    def settled(self) -> bool:
-        """Whether all pods of all workloads are available."""
-        status = [each["status"] for each in (*self.items("deployments"), *self.items("statefulsets"))]
-        daemons = [each["status"] for each in self.items("daemonsets")]
-        return all(each.get("availableReplicas", 0) == each.get("replicas", -1) for each in status) and all(
-            each.get("numberAvailable", 0) == each.get("desiredNumberScheduled", -1) for each in daemons
-        )
+    def unavailable(self) -> list[str]:
+        """The workloads that have pods which are not available."""
+        return [
+            f"{kind} {item['metadata']['namespace']}/{item['metadata']['name']}"
+            for kind, (wanted, available) in COUNTS.items()
+            for item in self.items(kind)
+            if item["status"].get(available, 0) != item["status"].get(wanted, -1)
+        ]
+
+    def revision_of_new_pods(self, place: str) -> str | None:
+        """The revision whose sidecar the API server's new pods of a namespace get."""
+        return injected_revision(self.cluster.tried(make_pod(namespace=place)))
+
+    def until(self, condition: Callable[[], object], runner: subprocess.Popen[str] | None = None) -> None:
+        """Wait until a condition is true, while an upgrade is run if there is a runner. The error has the state of the world."""
+        until(condition, process=runner, state=self.describe)
+
+    def until_running(self, revisions: dict[str | None, int]) -> None:
+        """Wait until all pods of all workloads are available, and so many have the sidecar of each revision."""
+        self.until(lambda: not self.unavailable() and self.revisions() == revisions)
+
+    def describe(self) -> str:
+        """The upgrades, the pods by revision, the workloads with pods that are not available, and the end of the injector's log."""
+        upgrades = self.cluster.items("/apis/revision-injector.dev/v1alpha1/upgrades")
+        statuses = {item["metadata"]["name"]: item.get("status") for item in upgrades}
+        log = self.server.log.read_text()[-5000:]
+        return f"{json.dumps(statuses)}\npods: {self.revisions()}\nnot available: {self.unavailable()}\n{log}"
 
 
 def fleet_of(
@@ -132,7 +160,7 @@ def fleet_of(
 
 
 def pods_of(fleet: Sequence[dict[str, Any]]) -> int:
-    return sum(3 if each["kind"] == "DaemonSet" else each["spec"]["replicas"] for each in fleet)
+    return sum(3 if item["kind"] == "DaemonSet" else item["spec"]["replicas"] for item in fleet)
 
 
 def name_of(obj: dict[str, Any]) -> str:
@@ -141,7 +169,7 @@ def name_of(obj: dict[str, Any]) -> str:
 
 FLEET = fleet_of(PLACES, 9, 3, 1)
 PODS = pods_of(FLEET)
-PODS_OF_DEV = pods_of([each for each in FLEET if each["metadata"]["namespace"] == "dev"])
+PODS_OF_DEV = pods_of([item for item in FLEET if item["metadata"]["namespace"] == "dev"])
 
 
 @contextmanager
@@ -157,7 +185,7 @@ def world_of(
     certificate, key = map(str, issued.write(folder))
     source = of_cluster(cluster, HOME, kubeconfig=account)
     flags = ("--tlsCertFile", certificate, "--tlsKeyFile", key, "--watch-drift", *source)
-    places = {each["metadata"]["namespace"] for each in fleet}
+    places = {item["metadata"]["namespace"] for item in fleet}
     world = World(cluster, options, folder, places, partial(injector, folder, *flags, port=port))
     with world.replica:
         cluster.apply(
@@ -166,7 +194,8 @@ def world_of(
         cluster.apply(tag_webhook("prod", OLD, options), *(revision_webhook(name, options) for name in (OLD, NEW)))
         cluster.apply(*(namespace_of(place, {"istio.io/rev": "prod"}) for place in places))
         world.start_injector()
+        wait_for_webhooks(cluster)
         for start in range(0, len(fleet), 100):
             cluster.apply(*fleet[start : start + 100])
-        until(lambda: world.settled() and world.revisions() == {OLD: pods})
+        world.until_running({OLD: pods})
         yield world

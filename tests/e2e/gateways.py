@@ -73,13 +73,13 @@ class Istiods:
             ("gateways", "Gateway", "Namespaced"),
             ("gatewayclasses", "GatewayClass", "Cluster"),
         ):
-            done = self.cluster.kubectl("apply", "-f", "-", given=resource_of(plural, kind, scope))
+            done = self.cluster.kubectl("apply", "-f", "-", stdin=resource_of(plural, kind, scope))
             assert done.returncode == 0, done.stderr
             self.cluster.kubectl("wait", "--for=condition=Established", "--timeout=600s", f"crd/{plural}.{GROUP}")
         for number in range(count):
             labels = {REV: "prod"} if number % 3 == 1 else {}
             class_name = "istio-waypoint" if number % 4 == 2 else "istio"
-            done = self.cluster.kubectl("apply", "-f", "-", given=gateway_of(f"g{number}", PLACE, labels, class_name))
+            done = self.cluster.kubectl("apply", "-f", "-", stdin=gateway_of(f"g{number}", PLACE, labels, class_name))
             assert done.returncode == 0, done.stderr
 
     def labels(self) -> dict[str, str | None]:

@@ -29,7 +29,7 @@ class Pod:
     """One creation: of which workload, when, and what came of it."""
 
     workload: int
-    asked: float
+    requested: float
     answered: float
     revision: str
     image: str
@@ -57,27 +57,27 @@ class Load:
 
     def since(self, moment: float) -> list[Pod]:
         """The pods that were asked for after a moment of the monotonic clock."""
-        return [pod for pod in self.pods if pod.asked > moment]
+        return [pod for pod in self.pods if pod.requested > moment]
 
     def more(self, count: int) -> list[Pod]:
         """Wait for so many pods that are asked for from now on."""
-        return self._until(lambda found: len(found) >= count)
+        return self._until(lambda pods: len(pods) >= count)
 
-    def each(self) -> list[Pod]:
+    def from_every_workload(self) -> list[Pod]:
         """Wait for pods of every workload that are asked for from now on."""
-        return self._until(lambda found: len({pod.workload for pod in found}) == self.workloads)
+        return self._until(lambda pods: len({pod.workload for pod in pods}) == self.workloads)
 
     def _until(self, enough: Callable[[list[Pod]], bool]) -> list[Pod]:
         now = time.monotonic()
-        while not enough(found := self.since(now)):
-            assert time.monotonic() < now + LIMIT, f"{len(found)} pods in {LIMIT:g} s, {self.failures[:3]}"
+        while not enough(pods := self.since(now)):
+            assert time.monotonic() < now + LIMIT, f"{len(pods)} pods in {LIMIT:g} s, {self.failures[:3]}"
             time.sleep(0.1)
-        return found
+        return pods
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """The rate that was reached, and how long creations took."""
-        took = sorted(pod.answered - pod.asked for pod in self.pods)
-        seconds = self.pods[-1].answered - self.pods[0].asked
+        took = sorted(pod.answered - pod.requested for pod in self.pods)
+        seconds = self.pods[-1].answered - self.pods[0].requested
         return (
             f"{self.namespace}: {len(took)} pods, {len(took) / seconds:.0f}/s of {self.rate:.0f} asked for, "
             f"p50 {took[len(took) // 2] * 1e3:.0f} ms, p99 {took[len(took) * 99 // 100] * 1e3:.0f} ms"
@@ -95,23 +95,23 @@ class Load:
         started, done = time.monotonic(), 0
         while not self._stop.is_set():
             for workload in range(worker, self.workloads, WORKERS):
-                due = started + (done * WORKERS + worker) / self.rate
-                await asyncio.sleep(max(0.0, due - time.monotonic()))
+                start = started + (done * WORKERS + worker) / self.rate
+                await asyncio.sleep(max(0.0, start - time.monotonic()))
                 if self._stop.is_set():
                     break
                 self.pods.append(await self._create(session, workload))
                 done += 1
 
     async def _create(self, session: aiohttp.ClientSession, workload: int) -> Pod:
-        asked = time.monotonic()
+        requested = time.monotonic()
         path, pod = f"/api/v1/namespaces/{self.namespace}/pods", owned_pod(f"w{workload}")
         try:
             async with session.post(path, json=pod) as answer:
                 created, status = await answer.json(), answer.status
         except (aiohttp.ClientError, TimeoutError) as error:
-            return Pod(workload, asked, time.monotonic(), "", "", repr(error))
+            return Pod(workload, requested, time.monotonic(), "", "", repr(error))
         failure = "" if status == 201 else str(created.get("message"))
-        return Pod(workload, asked, time.monotonic(), *sidecar(created), failure)
+        return Pod(workload, requested, time.monotonic(), *sidecar(created), failure)
 
     def stop(self) -> None:
         """Create no more."""
@@ -129,7 +129,7 @@ def sidecar(pod: dict[str, Any]) -> tuple[str, str]:
     """The revision that injected a pod, and the image of its proxy; both are empty where it has none."""
     spec, annotations = pod.get("spec", {}), pod.get("metadata", {}).get("annotations", {})
     containers = [*spec.get("initContainers", ()), *spec.get("containers", ())]
-    images = [each["image"] for each in containers if each["name"] == "istio-proxy"]
+    images = [container["image"] for container in containers if container["name"] == "istio-proxy"]
     if not images:
         return "", ""
     return json.loads(annotations["sidecar.istio.io/status"])["revision"], images[0]
@@ -138,13 +138,13 @@ def sidecar(pod: dict[str, Any]) -> tuple[str, str]:
 @contextmanager
 def created_meanwhile(load: Load) -> Iterator[Load]:
     """Create pods while the block runs."""
-    ended: list[BaseException] = []
+    errors: list[BaseException] = []
 
     def work() -> None:
         try:
             asyncio.run(load.run())
         except BaseException as error:  # noqa: BLE001 -- told where the test is
-            ended.append(error)
+            errors.append(error)
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -154,4 +154,4 @@ def created_meanwhile(load: Load) -> Iterator[Load]:
         load.stop()
         thread.join(LIMIT)
     assert not thread.is_alive()
-    assert ended == []
+    assert errors == []

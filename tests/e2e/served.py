@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -74,8 +76,8 @@ class Injector:
 
     def status(self) -> dict[str, Any]:
         """What `/status.json` says."""
-        found: dict[str, Any] = self.get("/status.json", json.load)
-        return found
+        status: dict[str, Any] = self.get("/status.json", json.load)
+        return status
 
     def tag(self, name: str) -> dict[str, Any]:
         """What `/status.json` says of a tag; empty where it has none."""
@@ -88,7 +90,9 @@ class Injector:
         """The sum of all samples of a series that have these labels."""
         families = text_string_to_metric_families(self.metrics())
         samples = (sample for family in families for sample in family.samples)
-        return sum(each.value for each in samples if each.name == series and labels.items() <= each.labels.items())
+        return sum(
+            sample.value for sample in samples if sample.name == series and labels.items() <= sample.labels.items()
+        )
 
     def get(self, path: str, read: Callable[[Any], Any]) -> Any:
         with urllib.request.urlopen(f"http://{self.bind}:{self.ops_port}{path}", timeout=LIMIT) as answer:
@@ -107,14 +111,9 @@ class Injector:
         except OSError:
             return ""
 
-    def until(self, seen: Callable[[], object], *, within: float = LIMIT) -> float:
-        """Wait until it is seen; the seconds that it took."""
-        started = time.monotonic()
-        while not seen():
-            assert self.process.poll() is None, self.log.read_text()
-            assert time.monotonic() - started < within, self.log.read_text()
-            time.sleep(0.1)  # a look takes CPU time that the injector needs
-        return time.monotonic() - started
+    def until(self, condition: Callable[[], object], *, within: float = LIMIT) -> float:
+        """Wait until a condition is true, while the injector runs. Return the seconds that it took."""
+        return until(condition, within=within, process=self.process, state=self.log.read_text)
 
 
 @contextmanager
@@ -143,18 +142,37 @@ def started(command: list[str], log: Path, readyz: str) -> Iterator[subprocess.P
                 assert wait_until_ready(readyz, process), log.read_text()
             yield process
         finally:
-            assert ended(process) == 0, log.read_text()
+            assert terminate(process) == 0, log.read_text()
 
 
-def until(seen: Callable[[], object]) -> None:
-    """Wait until it is seen."""
-    deadline = time.monotonic() + LIMIT
-    while not seen():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+def until(
+    condition: Callable[[], object],
+    *,
+    within: float = LIMIT,
+    process: subprocess.Popen[Any] | None = None,
+    state: Callable[[], str] = str,
+) -> float:
+    """Wait until a condition is true, while a process runs. Return the seconds that it took.
+
+    Raises:
+        AssertionError: it is not true in time, or the process ended: with the source of the condition, and the state of what it looks at.
+    """
+    started = time.monotonic()
+    while not condition():
+        assert process is None or process.poll() is None, f"the process ended before {_source_of(condition)}\n{state()}"
+        assert time.monotonic() - started < within, f"not true in {within:g} s: {_source_of(condition)}\n{state()}"
+        time.sleep(0.1)  # a look takes CPU time that the injector needs
+    return time.monotonic() - started
 
 
-def ended(process: subprocess.Popen[bytes]) -> int:
+def _source_of(condition: Callable[[], object]) -> str:
+    """Return the source of a condition, with its values if it is a partial."""
+    if isinstance(condition, partial):
+        return f"{inspect.getsource(condition.func).strip()} {condition.args}"
+    return inspect.getsource(condition).strip()
+
+
+def terminate(process: subprocess.Popen[bytes]) -> int:
     """Tell a process to end; its exit status, once it has. Nothing of it is left, whatever it does."""
     process.send_signal(signal.SIGTERM)
     try:

@@ -83,16 +83,16 @@ def test_the_nodes_are_asked_where_native_sidecars_depend_on_them(cluster: Clust
 
 def permissions(*, namespaces: bool) -> list[dict[str, Any]]:
     """What the chart lets the injector read of a cluster, with the account that may."""
-    given = {"fromCluster": {"enabled": True, "namespaces": namespaces}, "tls": {"mode": "files"}}
+    values = {"fromCluster": {"enabled": True, "namespaces": namespaces}, "tls": {"mode": "files"}}
     kinds = ("ServiceAccount", "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding")
-    return [each for each in rendering.rendered(given) if each["kind"] in kinds]
+    return [item for item in rendering.rendered(values) if item["kind"] in kinds]
 
 
 @pytest.mark.usefixtures("helm")
 def test_a_missing_permission_is_named_and_those_of_deploy_are_enough(cluster: Cluster, tmp_path: Path) -> None:
     cluster.apply(namespace_of("istio-system"), namespace_of("injector-system"))
-    given = permissions(namespaces=False)
-    cluster.apply(*(each for each in given if each["kind"] != "ClusterRole"))
+    granted = permissions(namespaces=False)
+    cluster.apply(*(item for item in granted if item["kind"] != "ClusterRole"))
     cluster.apply(*control_plane("istio-system", "default", tag="1.28.1"))
 
     account = cluster.kubeconfig_of("injector", "injector-system")
@@ -102,7 +102,7 @@ def test_a_missing_permission_is_named_and_those_of_deploy_are_enough(cluster: C
         early.until(lambda: "mutatingwebhookconfigurations" in early.readiness())
         assert "starting: " in early.readiness()
         assert "forbidden" in early.readiness()
-        cluster.apply(*given)
+        cluster.apply(*granted)
         early.until(lambda: early.readiness() == "ok")
 
     with injector(tmp_path, PLAIN, *of_cluster(cluster, "istio-system", kubeconfig=account)) as served:

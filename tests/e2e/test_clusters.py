@@ -53,19 +53,19 @@ def west(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clus
 def kubeconfig(cluster: Cluster, west: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A kubeconfig with three contexts: two API servers with a workload each, and an address where none is."""
     labs = {"east": cluster, "west": west}
-    for name, each in labs.items():
-        fill(each, name)
+    for name, lab in labs.items():
+        fill(lab, name)
     (port,) = free_ports(1)
-    read = {name: yaml.safe_load(each.kubeconfig.read_text()) for name, each in labs.items()}
+    read = {name: yaml.safe_load(lab.kubeconfig.read_text()) for name, lab in labs.items()}
     away = {"server": f"https://127.0.0.1:{port}", "insecure-skip-tls-verify": True}
     merged = {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [
-            *({**each["clusters"][0], "name": name} for name, each in read.items()),
+            *({**config["clusters"][0], "name": name} for name, config in read.items()),
             {"name": "away", "cluster": away},
         ],
-        "users": [{**each["users"][0], "name": name} for name, each in read.items()],
+        "users": [{**config["users"][0], "name": name} for name, config in read.items()],
         "contexts": [
             {"name": name, "context": {"cluster": name, "user": name if name in labs else "east"}}
             for name in ("east", "west", "away")
@@ -87,7 +87,9 @@ def fill(cluster: Cluster, name: str) -> None:
     cluster.apply(make_object("Deployment", f"web-{name}", "shop", spec=spec), pod)
     options = WebhookOptions(ca_bundle="")
     target = "1-24" if name == "east" else "1-30"
-    cluster.apply(*(revision_webhook(each, options) for each in ("1-24", "1-30")), tag_webhook("prod", target, options))
+    cluster.apply(
+        *(revision_webhook(revision, options) for revision in ("1-24", "1-30")), tag_webhook("prod", target, options)
+    )
 
 
 def run(kubeconfig: Path, *arguments: str, contexts: tuple[str, ...] = CONTEXTS) -> Result:
@@ -103,10 +105,10 @@ def run(kubeconfig: Path, *arguments: str, contexts: tuple[str, ...] = CONTEXTS)
 def data_of(kubeconfig: Path, *arguments: str) -> dict[str, dict[str, Any]]:
     """Return the JSON of a command by cluster."""
     clusters = json.loads(run(kubeconfig, *arguments, "-o", "json").stdout)["clusters"]
-    found = {each.pop("cluster"): each for each in clusters}
-    assert list(found.pop("away")) == ["error"]
-    assert list(found) == ["east", "west"]
-    return found
+    answers = {answer.pop("cluster"): answer for answer in clusters}
+    assert list(answers.pop("away")) == ["error"]
+    assert list(answers) == ["east", "west"]
+    return answers
 
 
 def test_tags_of_all_clusters_are_one_table(kubeconfig: Path) -> None:
@@ -122,31 +124,31 @@ def test_tags_of_all_clusters_are_one_table(kubeconfig: Path) -> None:
 
 
 def test_the_status_of_all_clusters_is_one_table(kubeconfig: Path) -> None:
-    shown = run(kubeconfig, "revision", "status", "-n", "shop").stdout
+    table = run(kubeconfig, "revision", "status", "-n", "shop").stdout
 
-    assert [line.split() for line in shown.splitlines()] == [
+    assert [line.split() for line in table.splitlines()] == [
         ["CLUSTER", "NAMESPACE", "WORKLOAD", "PODS", "HAS", "WOULD", "GET", "STATE"],
         ["east", "shop", "Pod/lone-east", "1", "-", "1-24", "missing", "sidecar"],
         ["west", "shop", "Pod/lone-west", "1", "-", "1-30", "missing", "sidecar"],
         [],
         ["pods:", "2", "missing", "sidecar"],
     ]
-    found = data_of(kubeconfig, "revision", "status", "-n", "shop")
-    assert [each["pods"]["missing sidecar"] for each in found.values()] == [1, 1]
+    answers = data_of(kubeconfig, "revision", "status", "-n", "shop")
+    assert [answer["pods"]["missing sidecar"] for answer in answers.values()] == [1, 1]
 
 
 def test_the_differences_in_all_clusters_have_a_table_of_the_clusters(kubeconfig: Path) -> None:
     arguments = "diff", "1-24", "1-30", "--live", "-n", "shop", "--confirm", "0"
-    shown = run(kubeconfig, *arguments).stdout
+    text = run(kubeconfig, *arguments).stdout
 
-    assert "cluster east\n\n2 image only: Deployment shop/web-east, Pod shop/lone-east\n" in shown
-    assert [line.split() for line in shown.splitlines()[-3:]] == [
+    assert "cluster east\n\n2 image only: Deployment shop/web-east, Pod shop/lone-east\n" in text
+    assert [line.split() for line in text.splitlines()[-3:]] == [
         ["CLUSTER", "WORKLOADS", "DIFFER", "REFUSED"],
         ["east", "2", "2", "0"],
         ["west", "2", "2", "0"],
     ]
-    found = data_of(kubeconfig, *arguments)
-    assert [each["workloads"][0]["name"] for each in found.values()] == ["web-east", "web-west"]
+    answers = data_of(kubeconfig, *arguments)
+    assert [answer["workloads"][0]["name"] for answer in answers.values()] == ["web-east", "web-west"]
 
 
 def test_the_plan_of_an_upgrade_is_made_for_each_cluster(kubeconfig: Path, tmp_path: Path) -> None:
@@ -158,8 +160,8 @@ def test_the_plan_of_an_upgrade_is_made_for_each_cluster(kubeconfig: Path, tmp_p
     assert {(row[0], row[3]) for row in rows[1:]} == {
         (name, f"{kind}-{name}") for name in ("east", "west") for kind in ("Deployment/web", "Pod/lone")
     }
-    found = data_of(kubeconfig, *arguments)
-    assert [each["name"] for each in found.values()] == ["next", "next"]
+    answers = data_of(kubeconfig, *arguments)
+    assert [plan["name"] for plan in answers.values()] == ["next", "next"]
 
 
 def test_one_context_has_the_output_of_one_cluster(kubeconfig: Path) -> None:
@@ -182,15 +184,19 @@ def test_the_spans_of_a_request_are_part_of_the_trace_of_the_api_server(
         with injector(tmp_path, *trusted.flags) as served:
             flags = "--revisions-dir", str(ROOT / "revisions")
             printed = written("webhook", *flags, port=served.port, trusted=trusted)
-            webhooks = [each for each in printed if each["metadata"]["name"].endswith("-canary")]
+            webhooks = [item for item in printed if item["metadata"]["name"].endswith("-canary")]
             with calling(west, webhooks):
                 served.until(lambda: "istio-proxy" in json.dumps(west.tried(pod)))
 
     spans = [
-        span for each in received for found in each.resource_spans for one in found.scope_spans for span in one.spans
+        span
+        for export in received
+        for resource in export.resource_spans
+        for scope in resource.scope_spans
+        for span in scope.spans
     ]
-    roots = [each for each in spans if each.name == "POST /inject"]
+    roots = [span for span in spans if span.name == "POST /inject"]
     assert roots
-    assert all(each.parent_span_id for each in roots), "the API server sends traceparent"
-    children = {each.name for each in spans if each.parent_span_id == roots[-1].span_id}
+    assert all(span.parent_span_id for span in roots), "the API server sends traceparent"
+    children = {span.name for span in spans if span.parent_span_id == roots[-1].span_id}
     assert {"wait", "inject"} <= children

@@ -46,8 +46,8 @@ PODS = (
 def called(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorder]:
     """The webhook that is called if a condition holds, and a namespace for pods."""
     cluster.apply(namespace_of(PLACE), account_of(PLACE))
-    with recorder(tmp_path_factory.mktemp("recorder")) as made:
-        yield made
+    with recorder(tmp_path_factory.mktemp("recorder")) as webhook:
+        yield webhook
 
 
 def configuration(name: str, expressions: dict[int, str], policy: str, called: Recorder) -> dict[str, Any]:
@@ -92,8 +92,12 @@ def paths_called(cluster: Cluster, called: Recorder, pod: dict[str, Any]) -> tup
 def test_a_webhook_is_called_if_its_condition_is_met(
     pod: dict[str, Any], cluster: Cluster, called: Recorder, figure: Figure
 ) -> None:
-    verdicts = {number: evaluate_conditions((("c", each),), pod).verdict for number, each in enumerate(EXPRESSIONS)}
-    evaluated = {number: each for number, each in enumerate(EXPRESSIONS) if verdicts[number] != NOT_EVALUATED}
+    verdicts = {
+        number: evaluate_conditions((("c", expression),), pod).verdict for number, expression in enumerate(EXPRESSIONS)
+    }
+    evaluated = {
+        number: expression for number, expression in enumerate(EXPRESSIONS) if verdicts[number] != NOT_EVALUATED
+    }
     ignoring = configuration("ignoring", evaluated, "Ignore", called)
     cluster.apply(ignoring)
     try:
@@ -111,13 +115,15 @@ def test_a_webhook_is_called_if_its_condition_is_met(
 def test_a_condition_that_fails_refuses_the_pod_and_one_that_is_false_does_not(
     pod: dict[str, Any], cluster: Cluster, called: Recorder
 ) -> None:
-    verdicts = {number: evaluate_conditions((("c", each),), pod).verdict for number, each in enumerate(EXPRESSIONS)}
+    verdicts = {
+        number: evaluate_conditions((("c", expression),), pod).verdict for number, expression in enumerate(EXPRESSIONS)
+    }
     unmet = {number: EXPRESSIONS[number] for number, verdict in verdicts.items() if verdict == UNMET}
     fails = {number: EXPRESSIONS[number] for number, verdict in verdicts.items() if verdict == FAULT}
     results = {}
     for name, expressions in {
         "unmet": unmet,
-        **{f"fails-{n}": {n: each} for n, each in list(fails.items())[:12]},
+        **{f"fails-{n}": {n: expression} for n, expression in list(fails.items())[:12]},
     }.items():
         cluster.apply(configuration(name, expressions, "Fail", called))
         try:

@@ -14,6 +14,8 @@ from tests.cases import cases
 from tests.deploy import rendering
 from tests.deploy.rendering import BASES, NAMESPACE, Object, base, of_kind, one, pod_spec
 from tests.e2e.cluster import Cluster
+from tests.e2e.served import until
+from tests.e2e.webhooks import wait_for_webhooks
 from tests.factories import make_pod
 from tests.manifests import account_of, namespace_of
 
@@ -42,7 +44,7 @@ def cluster(cluster: Cluster) -> Cluster:
 
 
 def known(objects: list[Object]) -> list[Object]:
-    return [each for each in objects if not each["apiVersion"].startswith(FOREIGN)]
+    return [item for item in objects if not item["apiVersion"].startswith(FOREIGN)]
 
 
 def taken(cluster: Cluster, objects: list[Object]) -> None:
@@ -52,7 +54,7 @@ def taken(cluster: Cluster, objects: list[Object]) -> None:
         AssertionError: it refuses one, or warns.
     """
     listed = {"apiVersion": "v1", "kind": "List", "items": known(objects)}
-    done = cluster.kubectl("apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", "-", given=listed)
+    done = cluster.kubectl("apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", "-", stdin=listed)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     assert len(done.stdout.splitlines()) == len(known(objects))
 
@@ -79,7 +81,7 @@ def pod_of(objects: list[Object]) -> Object:
 def test_the_pod_of_a_base_is_created_under_the_restricted_standard(cluster: Cluster, name: str) -> None:
     cluster.apply(one(base(name), "ServiceAccount"))
 
-    done = cluster.kubectl("create", "-f", "-", given=pod_of(base(name)))
+    done = cluster.kubectl("create", "-f", "-", stdin=pod_of(base(name)))
 
     assert (done.returncode, done.stderr) == (0, "")
     cluster.delete("pod", "tried", NAMESPACE)
@@ -87,7 +89,7 @@ def test_the_pod_of_a_base_is_created_under_the_restricted_standard(cluster: Clu
 
 @pytest.mark.usefixtures("helm")
 def test_the_pod_of_helm_test_is_created_under_the_restricted_standard(cluster: Cluster) -> None:
-    done = cluster.kubectl("create", "-f", "-", given=one(rendering.rendered({"demo": {"enabled": True}}), "Pod"))
+    done = cluster.kubectl("create", "-f", "-", stdin=one(rendering.rendered({"demo": {"enabled": True}}), "Pod"))
 
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -97,38 +99,46 @@ def test_the_account_of_a_base_may_do_what_it_does_and_no_more(
     cluster: Cluster, name: str, may: list[str], may_not: list[str]
 ) -> None:
     kinds = ("ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
-    given = [each for each in base(name) if each["kind"] in kinds]
-    account = f"system:serviceaccount:{NAMESPACE}:{pod_spec(base(name))['serviceAccountName']}"
-    cluster.apply(*given)
+    granted = [item for item in base(name) if item["kind"] in kinds]
+    account = f"{NAMESPACE}:{pod_spec(base(name))['serviceAccountName']}"
+    cluster.apply(*granted)
 
-    answers = {
-        asked: cluster.kubectl("auth", "can-i", *asked.split(), "--as", account).stdout.strip()
-        for asked in (*may, *may_not)
-    }
+    until(lambda: all(is_allowed(cluster, account, permission) for permission in may))
+    too_many = [permission for permission in may_not if is_allowed(cluster, account, permission)]
 
-    for each in given:
-        cluster.delete(each["kind"], each["metadata"]["name"], each["metadata"].get("namespace", "default"))
-    assert answers == {**dict.fromkeys(may, "yes"), **dict.fromkeys(may_not, "no")}
+    for item in granted:
+        cluster.delete(item["kind"], item["metadata"]["name"], item["metadata"].get("namespace", "default"))
+    assert too_many == []
+
+
+def is_allowed(cluster: Cluster, account: str, permission: str) -> bool:
+    """Whether an account has a permission, which is written as for ``kubectl auth can-i``."""
+    verb, place, _, namespace = (*permission.split(), "", "")[:4]
+    resource, _, name = place.partition("/")
+    group = "admissionregistration.k8s.io" if resource.endswith("webhookconfigurations") else ""
+    return cluster.is_allowed(account, verb=verb, resource=resource, group=group, name=name, namespace=namespace)
 
 
 def test_upgrades_of_a_named_tag_may_create_its_objects_again_and_no_others(cluster: Cluster) -> None:
     home, account = "istio-system", f"system:serviceaccount:{NAMESPACE}:injector"
     objects = rendering.rendered({"upgrades": {"enabled": True, "namespaces": ["shop"], "tags": ["prod"]}})
-    granted = [each for each in objects if "Role" in each["kind"]]
+    granted = [item for item in objects if "Role" in item["kind"]]
     cluster.apply(namespace_of(home), namespace_of("shop"), *granted)
 
     def refusal(manifest: Object) -> str:
-        done = cluster.kubectl("apply", "--server-side", "--as", account, "-f", "-", given=manifest)
+        done = cluster.kubectl("apply", "--server-side", "--as", account, "-f", "-", stdin=manifest)
         return done.stderr.strip()
 
+    until(lambda: not refusal(tag_webhook("prod", "1-30", WebhookOptions())))
+    until(lambda: not refusal(tag_service("prod", "1-30", home)))
     answers = {
         (tag, manifest["kind"]): refusal(manifest)
         for tag in ("prod", "other")
         for manifest in (tag_webhook(tag, "1-30", WebhookOptions()), tag_service(tag, "1-30", home))
     }
 
-    for each in granted:
-        cluster.delete(each["kind"], each["metadata"]["name"], each["metadata"].get("namespace", "default"))
+    for item in granted:
+        cluster.delete(item["kind"], item["metadata"]["name"], item["metadata"].get("namespace", "default"))
     assert {tag for (tag, _), refused in answers.items() if not refused} == {"prod"}
     assert sum("cannot patch resource" in refused for refused in answers.values()) == len(answers) // 2
 
@@ -156,8 +166,9 @@ def test_an_injector_that_is_down_holds_up_no_pod_that_must_start_without(cluste
     cluster.apply(*(account_of(name) for name in ("asks", "silent", "kube-system", "kube-node-lease")))
 
     def created(pod: Object) -> str:
-        return cluster.kubectl("create", "--dry-run=server", "-f", "-", given=pod).stderr
+        return cluster.kubectl("create", "--dry-run=server", "-f", "-", stdin=pod).stderr
 
+    wait_for_webhooks(cluster)
     try:
         assert "failed calling webhook" in created(asking("asks"))
         assert created(asking("silent")) == ""
@@ -172,8 +183,8 @@ def test_an_injector_that_is_down_holds_up_no_pod_that_must_start_without(cluste
         own["spec"]["serviceAccountName"] = "default"
         assert created(own) == "", "the label of the injector's own pods keeps every webhook off, wherever they are"
     finally:
-        for each in of_kind(objects, "MutatingWebhookConfiguration"):
-            cluster.delete(each["kind"], each["metadata"]["name"])
+        for item in of_kind(objects, "MutatingWebhookConfiguration"):
+            cluster.delete(item["kind"], item["metadata"]["name"])
 
 
 @pytest.mark.usefixtures("helm")
@@ -197,10 +208,10 @@ def test_a_release_is_installed_upgraded_with_its_patches_kept_and_removed(clust
 
     helm("uninstall", "injector")
     assert "NotFound" in cluster.kubectl("get", KIND, name).stderr, "a webhook that is left refuses every pod"
-    left = cluster.kubectl(
+    remaining = cluster.kubectl(
         "get", "clusterroles,clusterrolebindings", "-o", "name", "-l", "app.kubernetes.io/instance=injector"
     )
-    assert left.stdout == ""
+    assert remaining.stdout == ""
 
 
 NOTES: list[tuple[tuple[str, ...], str]] = [
@@ -222,10 +233,10 @@ NOTES: list[tuple[tuple[str, ...], str]] = [
 def test_the_notes_say_what_is_served_and_what_is_left_to_do(
     cluster: Cluster, values: tuple[str, ...], said: str
 ) -> None:
-    given = [f"--set={value}" for value in values]
+    flags = [f"--set={value}" for value in values]
     at = (f"--kubeconfig={cluster.kubeconfig}", "--namespace=noted")
 
-    done = rendering.helm("install", "injector", str(rendering.CHART), "--dry-run=client", *given, *at)
+    done = rendering.helm("install", "injector", str(rendering.CHART), "--dry-run=client", *flags, *at)
 
     assert done.returncode == 0, done.stderr
     assert said in done.stdout.partition("NOTES:")[2]

@@ -48,23 +48,23 @@ def from_files(cluster: Cluster, folder: Path) -> list[Object]:
 
 def reachable(objects: list[Object], address: str, port: int) -> list[Object]:
     """The objects with the Service at an address and port of the loopback."""
-    found = copy.deepcopy(objects)
-    service = one(found, "Service")["spec"]
+    moved = copy.deepcopy(objects)
+    service = one(moved, "Service")["spec"]
     service["clusterIP"], service["ports"][0]["port"] = address, port
-    for configuration in of_kind(found, "MutatingWebhookConfiguration"):
+    for configuration in of_kind(moved, "MutatingWebhookConfiguration"):
         for webhook in configuration["webhooks"]:
             webhook["clientConfig"]["service"]["port"] = port
-    return found
+    return moved
 
 
 def arguments(objects: list[Object], folder: Path) -> list[str]:
     """The container's arguments, its volumes being below ``folder``."""
-    return [each.replace("/etc/injector", str(folder)) for each in container(objects)["args"]]
+    return [argument.replace("/etc/injector", str(folder)) for argument in container(objects)["args"]]
 
 
 def lay_out(objects: list[Object], folder: Path) -> None:
     """Write the volumes of the pod."""
-    names = [each["name"] for each in pod_spec(objects).get("volumes", ())]
+    names = [item["name"] for item in pod_spec(objects).get("volumes", ())]
     for name in names:
         (folder / name).mkdir(parents=True)
     if "revisions" in names:
@@ -79,9 +79,9 @@ def lay_out(objects: list[Object], folder: Path) -> None:
 def created(cluster: Cluster, namespace: str) -> Object:
     """A pod of a namespace, or why there is none: the webhook may not be trusted yet."""
     pod = {**make_pod(), "metadata": {"generateName": "a-", "namespace": namespace}}
-    done = cluster.kubectl("create", "-f", "-", "-o", "json", given=pod)
-    found: Object = json.loads(done.stdout) if done.returncode == 0 else {"error": done.stderr}
-    return found
+    done = cluster.kubectl("create", "-f", "-", "-o", "json", stdin=pod)
+    answer: Object = json.loads(done.stdout) if done.returncode == 0 else {"error": done.stderr}
+    return answer
 
 
 def injected(cluster: Cluster, namespace: str, log: Path) -> Object:
@@ -103,7 +103,7 @@ def test_a_pod_gets_its_sidecar_by_what_is_deployed(cluster: Cluster, tmp_path: 
     lay_out(objects, mounted)
     command += [f"--port={port}", f"--ops-port={ops_port}", "--shutdown-delay=0"]
     cluster.apply(one(objects, "Namespace"), namespace_of("asks", {"istio.io/rev": "canary"}), account_of("asks"))
-    cluster.apply(*(each for each in objects if each["kind"] != "Namespace"))
+    cluster.apply(*(item for item in objects if item["kind"] != "Namespace"))
     if pod_spec(objects)["automountServiceAccountToken"]:
         token = cluster.kubeconfig_of(pod_spec(objects)["serviceAccountName"], NAMESPACE)
         command.append(f"--kubeconfig={token}")
@@ -111,5 +111,5 @@ def test_a_pod_gets_its_sidecar_by_what_is_deployed(cluster: Cluster, tmp_path: 
     with started([sys.executable, "-m", "injector", *command], log, f"http://127.0.0.1:{ops_port}/readyz"):
         pod = injected(cluster, "asks", log)
 
-    assert "istio-proxy" in [each["name"] for each in pod["spec"]["containers"]]
+    assert "istio-proxy" in [container["name"] for container in pod["spec"]["containers"]]
     assert json.loads(pod["metadata"]["annotations"]["sidecar.istio.io/status"])["revision"] == "canary"

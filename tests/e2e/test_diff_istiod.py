@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import socket
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +22,7 @@ from tests.differential.injectorcases import Recording, recordings
 from tests.differential.injectors import alike, ours
 from tests.e2e.cluster import Cluster
 from tests.e2e.conftest import Figure
+from tests.e2e.served import until
 from tests.factories import make_pod
 from tests.istiods import Answering, Review, Slow, patching, refusing, serving
 from tests.manifests import account_of, make_object, namespace_of
@@ -33,8 +33,6 @@ NAME = "default"
 MINOR = "1.31"
 READER = "reader"
 CASES = 12
-LIMIT = 60.0
-"""Seconds until the API server knows a new permission."""
 
 
 def host() -> str:
@@ -220,6 +218,8 @@ def test_an_account_needs_the_permission_that_the_error_names(istiod: Istiod) ->
         ),
     )
 
+    webhooks = {"group": "admissionregistration.k8s.io", "resource": "mutatingwebhookconfigurations"}
+    until(lambda: istiod.cluster.is_allowed(f"{HOME}:{READER}", verb="list", **webhooks))
     refused = istiod.diff(account=READER)
     istiod.cluster.apply(
         make_object("Role", READER, HOME, rules=[proxy]),
@@ -231,9 +231,9 @@ def test_an_account_needs_the_permission_that_the_error_names(istiod: Istiod) ->
             subjects=[subject],
         ),
     )
-    deadline = time.monotonic() + LIMIT
-    while (permitted := istiod.diff(account=READER)).exit_code and time.monotonic() < deadline:
-        time.sleep(0.5)
+    service = {"resource": "services", "subresource": "proxy", "name": "https:istiod:443", "namespace": HOME}
+    until(lambda: istiod.cluster.is_allowed(f"{HOME}:{READER}", verb="create", **service))
+    permitted = istiod.diff(account=READER)
 
     assert (permitted.exit_code, permitted.stderr) == (0, "")
     permission = (

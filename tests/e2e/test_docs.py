@@ -34,7 +34,7 @@ DEPLOYED = "kubectl apply -k deploy/kustomize/"
 """What deploys an injector; where a page does not, there is one before."""
 RUNS_UPGRADE = "injector upgrade run"
 """A command that waits for pods."""
-GIVEN = {"canary-upgrade.md": "revision-1-24", "moving.md": "tag-prod", "troubleshooting.md": "revision-1-24"}
+EXISTING = {"canary-upgrade.md": "revision-1-24", "moving.md": "tag-prod", "troubleshooting.md": "revision-1-24"}
 """The webhooks that Istio left in the cluster before the page begins, beside two control planes."""
 
 
@@ -86,10 +86,10 @@ class Kubelet:
     @contextmanager
     def reports_pods(self) -> Iterator[None]:
         """Report new pods as ready meanwhile, for a command that waits for rollouts."""
-        ended = threading.Event()
+        is_over = threading.Event()
 
         def report() -> None:
-            while not ended.wait(0.2):
+            while not is_over.wait(0.2):
                 self._report_pods()
 
         with ThreadPoolExecutor(1) as pool:
@@ -97,7 +97,7 @@ class Kubelet:
             try:
                 yield
             finally:
-                ended.set()
+                is_over.set()
                 reporting.result()
 
     def _report_pods(self) -> None:
@@ -108,8 +108,10 @@ class Kubelet:
 
     def _is_rolled_out(self) -> bool:
         self._report_pods()
-        found = self.cluster.items("/apis/apps/v1/deployments")
-        return all(_is_current(each) for each in found if each["metadata"]["namespace"] != NAMESPACE)
+        deployments = self.cluster.items("/apis/apps/v1/deployments")
+        return all(
+            _is_current(deployment) for deployment in deployments if deployment["metadata"]["namespace"] != NAMESPACE
+        )
 
     def end(self) -> None:
         """End what runs."""
@@ -145,8 +147,8 @@ def prepare(cluster: Cluster, page: Path) -> None:
     cluster.apply(
         *control_plane("istio-system", "1-24", tag="1.24.6"), *control_plane("istio-system", "1-30", tag="1.30.3")
     )
-    if page.name in GIVEN:
-        cluster.apply(golden(GIVEN[page.name]))
+    if page.name in EXISTING:
+        cluster.apply(golden(EXISTING[page.name]))
 
 
 def own_by_operator(cluster: Cluster) -> None:
@@ -177,11 +179,11 @@ def deploy(cluster: Cluster, reader: Reader, page: Path) -> None:
 @contextmanager
 def kubelet(cluster: Cluster, folder: Path) -> Iterator[Kubelet]:
     folder.mkdir()
-    made = Kubelet(cluster, folder)
+    nodes = Kubelet(cluster, folder)
     try:
-        yield made
+        yield nodes
     finally:
-        made.end()
+        nodes.end()
 
 
 def test_each_installer_has_its_page() -> None:
@@ -206,15 +208,15 @@ def test_a_page_can_be_followed_on_a_cluster(
     controlled_cluster: Cluster, commands_folder: Path, tmp_path: Path, page: Path
 ) -> None:
     cluster = controlled_cluster
-    found = [block for block in blocks(page) if block.runs_on_a_cluster]
+    commands = [block for block in blocks(page) if block.runs_on_a_cluster]
     prepare(cluster, page)
     home = tmp_path / "reader"
     reader = Reader(home, [commands_folder, cluster.home / "bin"], {"KUBECONFIG": str(cluster.kubeconfig)})
 
     with kubelet(cluster, tmp_path / "kubelet") as nodes:
-        if not any(DEPLOYED in block.text for block in found):
+        if not any(DEPLOYED in block.text for block in commands):
             deploy(cluster, reader, page)
-        for block in found:
+        for block in commands:
             nodes.look()
             nodes.finish_rollouts()
             reader.addresses[OPERATIONS] = f"{nodes.address}:8080"

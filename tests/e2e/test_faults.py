@@ -53,7 +53,7 @@ def test_a_broken_config_map_is_reported_and_the_last_good_one_is_served(
             broken_at = time.monotonic()
             cluster.apply(*control_plane(home, REVISION, tag="1.28.2", config=BROKEN))
             served.until(lambda: invalid(served))
-            told = time.monotonic() - broken_at
+            reported = time.monotonic() - broken_at
             assert f"ConfigMap {home}/istio-sidecar-injector-{REVISION}" in served.error(REVISION)
             load.more(100)
             assert {pod.image for pod in load.pods} == {"proxy:1.28.1"}
@@ -63,11 +63,13 @@ def test_a_broken_config_map_is_reported_and_the_last_good_one_is_served(
             served.until(lambda: not invalid(served))
             repaired = time.monotonic() - repaired_at
             assert {pod.image for pod in load.more(50)} == {"proxy:1.28.3"}
-    figure(load.told())
-    figure(f"{load.namespace}: told after {told:.2f} s, repaired after {repaired:.2f} s, kubectl's own time included")
+    figure(load.summary())
+    figure(
+        f"{load.namespace}: told after {reported:.2f} s, repaired after {repaired:.2f} s, kubectl's own time included"
+    )
 
     assert load.failures == []
-    assert max(told, repaired) < SLOW
+    assert max(reported, repaired) < SLOW
 
 
 def test_a_missing_or_faulty_api_server_costs_no_pod_and_no_change(
@@ -100,7 +102,7 @@ def test_a_missing_or_faulty_api_server_costs_no_pod_and_no_change(
             up_at = api.up()
             served.until(proxy_of(load, "1.29.0"))
             served.until(lambda: api.watched() == sorted(WATCHED))
-    figure(load.told())
+    figure(load.summary())
     figure(outage(api, down_at, up_at))
 
     assert load.failures == []
@@ -134,24 +136,24 @@ def test_a_replica_that_starts_without_an_api_server_is_ready_soon_after_it(
 
 def asked_again(api: FaultyApi, resource: str, moment: float, *, lists: bool) -> float:
     """The seconds from a fault until a resource was listed, or watched on, again; nothing is asked before a second is over."""
-    asked = api.since(moment, resource=resource)
-    assert asked[0].watch is not lists, asked
-    assert LEAST < asked[0].at - moment < SLOW
-    return asked[0].at - moment
+    requests = api.since(moment, resource=resource)
+    assert requests[0].watch is not lists, requests
+    assert LEAST < requests[0].at - moment < SLOW
+    return requests[0].at - moment
 
 
 def outage(api: FaultyApi, down_at: float, up_at: float) -> str:
     """Hold how often an API server was asked while it was away, and how soon afterwards; that in words."""
-    told = [f"away for {up_at - down_at:.0f} s"]
+    parts = [f"away for {up_at - down_at:.0f} s"]
     for resource in WATCHED:
-        away = [each.at for each in api.since(down_at, resource=resource, answered=False)]
+        away = [request.at for request in api.since(down_at, resource=resource, answered=False)]
         gaps = [later - earlier for earlier, later in pairwise([down_at, *away])]
         assert len(away) >= 2
         assert min(gaps) > LEAST, gaps
         assert len(away) <= up_at - down_at
         listed = api.since(up_at, resource=resource, watch=False, answered=True)[0].at - up_at
         assert listed < SLOW
-        told.append(
+        parts.append(
             f"{resource}: asked {len(away)} times, {min(gaps):.2f} s apart at least, listed {listed:.2f} s after"
         )
-    return "; ".join(told)
+    return "; ".join(parts)

@@ -154,9 +154,9 @@ def test_workloads_are_compared_once_each_and_only_where_a_webhook_is_called(liv
     summary = live.injector("diff", "stable", "canary", "--live", "-n", "fleet")
 
     assert (done.exit_code, done.stderr) == (1, "")
-    assert [each["name"] for each in json.loads(done.stdout)["workloads"]] == ["idle", "lone", "web"]
+    assert [workload["name"] for workload in json.loads(done.stdout)["workloads"]] == ["idle", "lone", "web"]
     assert everywhere.exit_code == 0
-    places = {each["namespace"] for each in json.loads(everywhere.stdout)["workloads"]}
+    places = {workload["namespace"] for workload in json.loads(everywhere.stdout)["workloads"]}
     assert ("fleet" in places, "dark" in places) == (True, False)
     kinds = "3 containers, image, env, volumes, metadata, other"
     assert f"{kinds}: Deployment fleet/idle, Deployment fleet/lone, Deployment fleet/web\n" in summary.stdout
@@ -168,22 +168,24 @@ def test_an_injected_pod_that_the_api_server_refuses_is_refused(live: Live) -> N
     for name, more in (("unknown-field", variable), ("no-image", "      - {name: extra}\n")):
         config = CONFIG.replace("{{ .Values.global.tag }}", "v1")
         maps = config_maps("canary", config=config + more)
-        live.cluster.apply(*(json.loads(json.dumps(each).replace("canary", name)) for each in maps))
+        live.cluster.apply(*(json.loads(json.dumps(item).replace("canary", name)) for item in maps))
     until(lambda: live.calls("checked"))
 
-    asked = live.injector("diff", "stable", "unknown-field", "--live", "-n", "checked", "--exit-code=false")
+    checked = live.injector("diff", "stable", "unknown-field", "--live", "-n", "checked", "--exit-code=false")
     unasked = live.injector(
         "diff", "stable", "unknown-field", "--live", "-n", "checked", "--exit-code=false", "--confirm", "0"
     )
-    found = live.injector(
+    without_image = live.injector(
         "diff", "stable", "no-image", "--live", "-n", "checked", "--exit-code=false", "--confirm", "0"
     )
 
-    assert (asked.stderr, unasked.stderr) == ("", "")
-    assert asked.stdout.startswith("1 refused: dry run: the API server refuses it (HTTP 422): Pod ")
-    assert "error converting fieldPath: field label not supported" in asked.stdout
+    assert (checked.stderr, unasked.stderr) == ("", "")
+    assert checked.stdout.startswith("1 refused: dry run: the API server refuses it (HTTP 422): Pod ")
+    assert "error converting fieldPath: field label not supported" in checked.stdout
     assert "refused" not in unasked.stdout
-    assert found.stdout.startswith("1 refused: spec.containers[extra].image: Required value: the API server would")
+    assert without_image.stdout.startswith(
+        "1 refused: spec.containers[extra].image: Required value: the API server would"
+    )
 
 
 def test_files_are_injected_with_the_revision_of_the_cluster(live: Live) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import yaml
 
 from injector.revisions.tags import PIN
 from tests.e2e.cluster import Cluster
-from tests.e2e.served import LIMIT, Certificate, command, injector
+from tests.e2e.served import Certificate, command, injector, until
 from tests.e2e.webhooks import calling, written
 from tests.manifests import namespace_of, workload
 from tests.revisions.fakes import write_revision
@@ -126,7 +125,7 @@ def workloads() -> list[dict[str, Any]]:
 
 def revision_of(pod: dict[str, Any]) -> str:
     """The revision whose sidecar a pod has; everything in the pod that names one must name the same."""
-    images = [each["image"] for each in pod["spec"]["containers"] if each["name"] == "istio-proxy"]
+    images = [container["image"] for container in pod["spec"]["containers"] if container["name"] == "istio-proxy"]
     annotations = pod["metadata"].get("annotations", {})
     if not images:
         assert "sidecar.istio.io/status" not in annotations
@@ -137,22 +136,17 @@ def revision_of(pod: dict[str, Any]) -> str:
     return str(status["revision"])
 
 
-def created(cluster: Cluster) -> dict[tuple[str, str], dict[str, Any]]:
-    """The pods of the matrix."""
-    return until_created(cluster, NAMESPACES, len(NAMESPACES) * len(PODS))
-
-
 def until_created(cluster: Cluster, namespaces: Collection[str], count: int) -> dict[tuple[str, str], dict[str, Any]]:
     """The pods that the controllers made of the Deployments, once all are there, by the names of namespace and Deployment."""
-    deadline = time.monotonic() + LIMIT
-    while True:
-        pods = [pod for pod in cluster.pods() if pod["metadata"]["namespace"] in namespaces]
-        if len(pods) >= count or time.monotonic() > deadline:
-            break
-        time.sleep(0.5)
-    found = {(pod["metadata"]["namespace"], pod["metadata"]["labels"]["app"]): pod for pod in pods}
-    assert len(found) == len(pods)
-    return found
+
+    def pods_of_matrix() -> list[dict[str, Any]]:
+        return [pod for pod in cluster.pods() if pod["metadata"]["namespace"] in namespaces]
+
+    until(lambda: len(pods_of_matrix()) >= count, state=lambda: f"{len(pods_of_matrix())} of {count} pods")
+    pods = pods_of_matrix()
+    by_cell = {(pod["metadata"]["namespace"], pod["metadata"]["labels"]["app"]): pod for pod in pods}
+    assert len(by_cell) == len(pods)
+    return by_cell
 
 
 def test_a_pinned_pod_and_a_namespace_with_its_own_weights_get_their_revision(
@@ -185,7 +179,7 @@ def test_a_pinned_pod_and_a_namespace_with_its_own_weights_get_their_revision(
     }
     (tmp_path / "manifest.yaml").write_text(yaml.safe_dump_all([*namespaces, *wanted]))
     explained = json.loads(command("explain", "-f", tmp_path / "manifest.yaml", *directory, "-o", "json"))["workloads"]
-    assert {(each["namespace"], each["name"]): each["revision"] for each in explained} == {
+    assert {(row["namespace"], row["name"]): row["revision"] for row in explained} == {
         cell: revision_of(pod) for cell, pod in pods.items()
     }
     (detail,) = [step["detail"] for step in explained[2]["steps"] if step["step"] == "tag"]
@@ -204,12 +198,12 @@ def revisions(tmp_path: Path) -> Path:
 
 def explained_live(cluster: Cluster, revisions: Path) -> dict[tuple[str, str], str]:
     """The revision of each Deployment as `explain` finds it by the webhooks of the cluster."""
-    found = {}
+    revisions_by_cell = {}
     for namespace in NAMESPACES:
         where = ("-n", namespace, "--revisions-dir", str(revisions), "--kubeconfig", str(cluster.kubeconfig))
-        for each in json.loads(command("explain", *where, "-o", "json"))["workloads"]:
-            found[namespace, each["name"]] = each["revision"] if each["outcome"] == "injected" else NONE
-    return found
+        for row in json.loads(command("explain", *where, "-o", "json"))["workloads"]:
+            revisions_by_cell[namespace, row["name"]] = row["revision"] if row["outcome"] == "injected" else NONE
+    return revisions_by_cell
 
 
 @pytest.mark.parametrize("precedence", MATRICES)
@@ -228,7 +222,7 @@ def test_each_pod_gets_the_sidecar_of_istios_own_choice_and_explain_says_the_sam
         cluster.apply(*namespaces)
         with calling(cluster, webhooks):
             cluster.apply(*workloads())
-            pods = created(cluster)
+            pods = until_created(cluster, NAMESPACES, len(NAMESPACES) * len(PODS))
             live = explained_live(cluster, revisions)
         for namespace in NAMESPACES:
             cluster.kubectl("delete", "deployments,pods", "--all", "-n", namespace, "--force", "--grace-period=0")
@@ -242,7 +236,7 @@ def test_each_pod_gets_the_sidecar_of_istios_own_choice_and_explain_says_the_sam
     manifest = tmp_path / "manifest.yaml"
     manifest.write_text(yaml.safe_dump_all([*namespaces, *workloads()]))
     explained = json.loads(command("explain", "-f", manifest, *directory, *flag, "-o", "json"))["workloads"]
-    said = {(each["namespace"], each["name"]): each for each in explained}
-    assert {
-        cell: each["revision"] if each["outcome"] == "injected" else NONE for cell, each in said.items()
-    } == expected(precedence)
+    rows = {(row["namespace"], row["name"]): row for row in explained}
+    assert {cell: row["revision"] if row["outcome"] == "injected" else NONE for cell, row in rows.items()} == expected(
+        precedence
+    )

@@ -41,10 +41,10 @@ def counted(served: Injector) -> tuple[str, ...]:
     return tuple(line for line in lines if line.startswith("injector_unserved_names{"))
 
 
-def shown(served: Injector) -> dict[str, Any]:
+def unserved(served: Injector) -> dict[str, Any]:
     """What /status.json says of it."""
-    found: dict[str, Any] = served.status()["unserved"]
-    return found
+    summary: dict[str, Any] = served.status()["unserved"]
+    return summary
 
 
 def gauges(namespaces: int, pods: int) -> tuple[str, ...]:
@@ -65,8 +65,8 @@ def over_tls(cluster: Cluster, folder: Path, *flags: str) -> Iterator[tuple[Inje
 
 def configuration(*flags: str) -> dict[str, Any]:
     """What `webhook generate` prints."""
-    found: dict[str, Any] = yaml.safe_load(command("webhook", "generate", *flags))
-    return found
+    printed: dict[str, Any] = yaml.safe_load(command("webhook", "generate", *flags))
+    return printed
 
 
 def pod_of(name: str, namespace: str, labels: dict[str, str] | None = None) -> dict[str, Any]:
@@ -76,20 +76,20 @@ def pod_of(name: str, namespace: str, labels: dict[str, str] | None = None) -> d
 @pytest.mark.usefixtures("helm")
 def test_an_unserved_name_is_counted_while_no_tag_has_it(net: Cluster, tmp_path: Path) -> None:
     chart = rendering.rendered({"fromCluster": {"enabled": True}, "watchUnserved": True, "tls": {"mode": "files"}})
-    net.apply(*(each for each in chart if each["kind"] in ACCOUNTS))
+    net.apply(*(item for item in chart if item["kind"] in ACCOUNTS))
     net.apply(pod_of("lost", "plain", NAMED), pod_of("led-by-its-namespace", "shop", {"istio.io/rev": "other"}))
     account = net.kubeconfig_of("injector", "injector-system")
 
     flags = of_cluster(net, "istio-system", kubeconfig=account)
     with injector(tmp_path, "--insecure-http", "--watch-unserved", *flags) as served:
         served.until(lambda: counted(served) == gauges(1, 1))
-        assert shown(served)["names"] == {"prdo": {"namespaces": 1, "pods": 1}}
+        assert unserved(served)["names"] == {"prdo": {"namespaces": 1, "pods": 1}}
         assert "<code>prdo</code>" in served.text("/status")
 
         net.apply(tag_of("prdo", "default"))
         served.until(lambda: counted(served) == gauges(0, 0))
         nothing = {"counted": True, "namespaces": 0, "pods": 0, "names": {}, "more": 0, "podsAtLeast": False}
-        assert shown(served) == nothing
+        assert unserved(served) == nothing
 
         net.delete("mutatingwebhookconfiguration", "istio-revision-tag-prdo")
         served.until(lambda: counted(served) == gauges(1, 1))
@@ -101,7 +101,7 @@ def test_an_unserved_name_is_counted_while_no_tag_has_it(net: Cluster, tmp_path:
 
 def test_kubectl_shows_the_warning_or_refusal_until_the_name_is_served(net: Cluster, tmp_path: Path) -> None:
     with over_tls(net, tmp_path, "--from-cluster", "--watch-unserved") as (served, url):
-        served.until(lambda: "shop" not in str(shown(served)) and shown(served)["namespaces"] == 1)
+        served.until(lambda: "shop" not in str(unserved(served)) and unserved(served)["namespaces"] == 1)
 
         net.apply(configuration("--unserved", "warn", *url))
         # The API server takes a moment to follow its webhooks; a pod that it called nobody for is created in silence.
@@ -121,7 +121,7 @@ def test_kubectl_shows_the_warning_or_refusal_until_the_name_is_served(net: Clus
         assert "denied the request: no sidecar: istio.io/rev='prdo' of namespace shop is not a served" in said
 
         net.apply(tag_of("prdo", "default"))
-        served.until(lambda: shown(served)["namespaces"] == 0)
+        served.until(lambda: unserved(served)["namespaces"] == 0)
         allowed, said = net.create(pod_of("served-now", "shop"))
         assert allowed, said
         assert "Warning" not in said
@@ -143,7 +143,7 @@ def audited(cluster: Cluster, webhook: str) -> dict[str, str]:
     events = [json.loads(line) for line in (cluster.home / AUDIT_LOG).read_text().splitlines()]
     notes = (event.get("annotations", {}) for event in events)
     noted = [{key: value for key, value in note.items() if key.startswith(f"{webhook}/")} for note in notes]
-    return [each for each in noted if each][-1]
+    return [note for note in noted if note][-1]
 
 
 def test_a_folder_of_revisions_is_enough_to_know_what_is_served(net: Cluster, tmp_path: Path) -> None:
@@ -151,10 +151,10 @@ def test_a_folder_of_revisions_is_enough_to_know_what_is_served(net: Cluster, tm
     write_revision(folder / "1-28")
 
     with over_tls(net, tmp_path, "--revisions-dir", str(folder), "--watch-unserved") as (served, _):
-        served.until(lambda: shown(served)["counted"] and "prdo" in shown(served)["names"])
+        served.until(lambda: unserved(served)["counted"] and "prdo" in unserved(served)["names"])
 
         (folder / "tags.yaml").write_text("prdo: 1-28\n")
-        served.until(lambda: "prdo" not in shown(served)["names"])
+        served.until(lambda: "prdo" not in unserved(served)["names"])
 
 
 def test_kubectl_and_the_audit_log_show_which_revision_injected_a_pod(net: Cluster, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ import pytest
 from tests.architecture.serving import free_ports
 from tests.e2e.cluster import Cluster
 from tests.e2e.served import ROOT, started, until
+from tests.e2e.webhooks import wait_for_webhooks
 from tests.factories import make_pod
 from tests.manifests import account_of, make_object, namespace_of, pod_webhook
 from tests.webhook.certificates import Order, authority, issue
@@ -64,7 +65,7 @@ main(arguments_of(sys.argv[2:], Path(sys.argv[1])))
 
 def command(root: Path, *arguments: str) -> list[str]:
     """The program with the arguments of a container whose file system is ``root``."""
-    below = (each.replace("=/", f"={root}/") for each in arguments)
+    below = (argument.replace("=/", f"={root}/") for argument in arguments)
     return [sys.executable, "-c", PROGRAM, str(root), *below]
 
 
@@ -99,19 +100,20 @@ def test_the_deployment_of_an_old_chart_works_with_its_own_arguments(
         return base64.b64decode(webhook["clientConfig"].get("caBundle", ""))
 
     def containers(name: str) -> list[str]:
+        wait_for_webhooks(cluster)
         cluster.apply(make_pod(name, namespace=f"old-{minor[-1]}"))
-        return [each["name"] for each in cluster.get("pod", name, f"old-{minor[-1]}")["spec"]["containers"]]
+        return [container["name"] for container in cluster.get("pod", name, f"old-{minor[-1]}")["spec"]["containers"]]
 
     extra = (f"--port={port}", f"--monitoringPort={ops_port}", f"--kubeconfig={cluster.kubeconfig}")
     server = [*command(root, *CHARTS[minor]), *extra]
     with started(server, tmp_path / "log", f"http://127.0.0.1:{ops_port}/readyz"):
-        until(lambda: bundle() == signer.chain_pem)
+        until(lambda: bundle() == signer.chain_pem, state=(tmp_path / "log").read_text)
         assert containers("first") == ["app", "istio-proxy"]
 
         cluster.patch(
             KIND, CONFIGURATION, [{"op": "replace", "path": "/webhooks/0/clientConfig/caBundle", "value": ""}]
         )
-        until(lambda: bundle() == signer.chain_pem)
+        until(lambda: bundle() == signer.chain_pem, state=(tmp_path / "log").read_text)
         assert containers("second") == ["app", "istio-proxy"]
         assert subprocess.run(command(root, *PROBE), check=True, capture_output=True, text=True).stdout == "OK\n"
     os.utime(root / "health", (0, 0))

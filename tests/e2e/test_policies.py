@@ -130,12 +130,12 @@ def test_pod_security_admission_agrees_on_generated_pods(cluster: Cluster, figur
 
     for pod, place in zip(pods(), itertools.cycle(POLICIES), strict=False):
         policy = enforced_level(POLICIES[place])
-        expected = {each.reason for each in violations(pod, policy.level, policy.version)}
+        expected = {violation.reason for violation in violations(pod, policy.level, policy.version)}
         said = cluster.refusal(created(pod), place)
         assert not said or "violates PodSecurity" in said, said
-        found = {rule.reason for rule in CHECKS if re.search(rf"[:,] {re.escape(rule.reason)}s? \(", said)}
+        reasons = {rule.reason for rule in CHECKS if re.search(rf"[:,] {re.escape(rule.reason)}s? \(", said)}
         counts[level_of(pod), "refused" if said else "accepted"] += 1
-        if (bool(said), found) != (bool(policy.fault(pod)), expected):
+        if (bool(said), reasons) != (bool(policy.fault(pod)), expected):
             wrong.append((str(policy), expected, said))
 
     figure(f"Pod Security on a real API server, by level: {dict(counts)}")
@@ -156,10 +156,10 @@ def test_a_dry_run_tells_what_a_validating_admission_policy_says(cluster: Cluste
         said = session.run(ask)
 
     figure(f"refused by a ValidatingAdmissionPolicy: {sum(map(bool, said))} of {len(said)}")
-    assert [bool(each) for each in said] == [adds_net_admin(pod) for pod in pods()]
-    assert {each for each in said if each and "ValidatingAdmissionPolicy 'no-net-admin'" not in each} == set()
+    assert [bool(text) for text in said] == [adds_net_admin(pod) for pod in pods()]
+    assert {text for text in said if text and "ValidatingAdmissionPolicy 'no-net-admin'" not in text} == set()
 
 
 def adds_net_admin(pod: dict[str, Any]) -> bool:
-    contexts = [each.get("securityContext") or {} for each in pod["spec"].get("initContainers") or ()]
-    return any("NET_ADMIN" in (each.get("capabilities") or {}).get("add", ()) for each in contexts)
+    contexts = [container.get("securityContext") or {} for container in pod["spec"].get("initContainers") or ()]
+    return any("NET_ADMIN" in (context.get("capabilities") or {}).get("add", ()) for context in contexts)

@@ -36,7 +36,7 @@ def served(cluster: Cluster, trusted: Certificate, revisions: Path, tmp_path: Pa
     """The injector; the API server calls it for the namespaces with the tag, and creates nothing without it."""
     with injector(tmp_path, *trusted.flags, "--revisions-dir", str(revisions), "--keep-removed", "0") as running:
         webhooks = written("tag", TAG, "--revision", OLD, port=running.port, trusted=trusted)
-        assert {each["failurePolicy"] for each in webhooks[0]["webhooks"]} == {"Fail"}
+        assert {webhook["failurePolicy"] for webhook in webhooks[0]["webhooks"]} == {"Fail"}
         with calling(cluster, webhooks):
             yield running
 
@@ -64,7 +64,7 @@ class Rehearsal:
         self._set(weights)
         took = self._served.until(lambda: self._served.tag(TAG)["weights"] == weights)
         self.slowest = max(self.slowest, took)
-        return self._load.each()
+        return self._load.from_every_workload()
 
     def misled(self) -> list[Pod]:
         """The pods that were created while the tag gave a share to a revision that is broken."""
@@ -73,7 +73,7 @@ class Rehearsal:
         (broken / "config").write_text(BROKEN)
         self._set({OLD: 90, broken.name: 10})
         self._served.until(lambda: broken.name in "".join(self._served.status()["tagErrors"]))
-        pods = self._load.each()
+        pods = self._load.from_every_workload()
         self._set({OLD: 1})
         shutil.rmtree(broken)
         self._served.until(self._is_clean)
@@ -111,11 +111,11 @@ class Rehearsal:
 
 def revisions_of(pods: list[Pod]) -> dict[int, list[str]]:
     """The revisions that each workload had, in order, each as often as it changed."""
-    found: dict[int, list[str]] = defaultdict(list)
+    histories: dict[int, list[str]] = defaultdict(list)
     for pod in pods:
-        if found[pod.workload][-1:] != [pod.revision]:
-            found[pod.workload].append(pod.revision)
-    return found
+        if histories[pod.workload][-1:] != [pod.revision]:
+            histories[pod.workload].append(pod.revision)
+    return histories
 
 
 def share_of(name: str, pods: list[Pod]) -> float:
@@ -129,11 +129,11 @@ def test_upgrade_while_pods_are_created_moves_each_workload_once_and_fails_none(
 ) -> None:
     rehearsal = Rehearsal(revisions, served, load)
     with created_meanwhile(load):
-        load.each()
+        load.from_every_workload()
         rehearsal.added(NEW)
         misled = rehearsal.misled()
         rehearsal.shadowed(NEW)
-        before = load.each()
+        before = load.from_every_workload()
         shares = [
             share_of(NEW, before),
             share_of(NEW, rehearsal.moved({OLD: 90, NEW: 10})),
@@ -144,8 +144,8 @@ def test_upgrade_while_pods_are_created_moves_each_workload_once_and_fails_none(
         back = rehearsal.moved({OLD: 1})
         again = rehearsal.moved({OLD: 0, NEW: 100})
         rehearsal.removed(OLD)
-        after = load.each()
-    figure(load.told())
+        after = load.from_every_workload()
+    figure(load.summary())
     parts = ", ".join(f"{share:.2f}" for share in shares)
     figure(
         f"{load.namespace}: part of {NEW} on the way up {parts}; a move was served after {rehearsal.slowest:.2f} s at most"
@@ -173,8 +173,8 @@ def test_moves_of_a_tag_by_the_dozen_fail_no_pod_and_the_last_one_counts(
             command("tag", "set", TAG, "-r", target, "--overwrite", "--revisions-dir", revisions)
             load.more(PODS_A_MOVE)
         served.until(lambda: served.tag(TAG)["weights"] == {NEW: 1})
-        last = load.each()
-    figure(load.told())
+        last = load.from_every_workload()
+    figure(load.summary())
     figure(f"{load.namespace}: {len(targets)} moves, {served.total('injector_config_reloads_total'):.0f} reloads")
 
     assert load.failures == []

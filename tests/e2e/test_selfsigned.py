@@ -18,7 +18,8 @@ from tests.architecture.serving import free_ports
 from tests.deploy import rendering
 from tests.e2e.cluster import Cluster
 from tests.e2e.load import Load, created_meanwhile
-from tests.e2e.served import LIMIT, ROOT, Injector, injector, until
+from tests.e2e.served import LIMIT, ROOT, Injector, injector
+from tests.e2e.webhooks import wait_for_webhooks
 from tests.factories import make_pod
 from tests.manifests import account_of, make_object, namespace_of, pod_webhook
 from tests.webhook.certificates import Order, authority, issue
@@ -53,14 +54,15 @@ class Site:
 
     def secret(self) -> dict[str, str]:
         """The data of the Secret; none where there is none."""
-        found: dict[str, str] = self.cluster.get("secret", "injector-ca", NAMESPACE).get("data", {})
-        return found
+        data: dict[str, str] = self.cluster.get("secret", "injector-ca", NAMESPACE).get("data", {})
+        return data
 
     def pod(self, name: str) -> list[str]:
-        """The containers of a pod that is created."""
+        """The containers of a pod that is created once the API server knows the bundle."""
+        wait_for_webhooks(self.cluster)
         self.cluster.apply(make_pod(name))
         spec = self.cluster.get("pod", name)["spec"]
-        return [each["name"] for each in (*spec["containers"], *spec.get("initContainers", ()))]
+        return [container["name"] for container in (*spec["containers"], *spec.get("initContainers", ()))]
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +70,7 @@ def site(cluster: Cluster) -> Site:
     (port,) = free_ports(1)
     cluster.apply(namespace_of(NAMESPACE), namespace_of("istio-system"), account_of("default"))
     chart = rendering.rendered({"tls": {"mode": "self-signed", "extraWebhookNames": ["*"]}})
-    cluster.apply(*(each for each in chart if each["kind"] in ACCOUNTS))
+    cluster.apply(*(item for item in chart if item["kind"] in ACCOUNTS))
     spec = {"clusterIP": ADDRESS, "ports": [{"port": port, "protocol": "TCP"}]}
     cluster.apply(make_object("Service", "injector", NAMESPACE, spec=spec))
     # Whoever is called by another Service is left alone, and selects nothing.
@@ -93,7 +95,7 @@ def serving(site: Site, folder: Path, *flags: str) -> Iterator[Injector]:
 
 def test_pods_get_their_sidecar_and_what_is_deleted_or_emptied_heals(site: Site, tmp_path: Path) -> None:
     with serving(site, tmp_path, "--tls-mode", "self-signed") as served:
-        until(lambda: site.bundle() == site.authority() != b"")
+        served.until(lambda: site.bundle() == site.authority() != b"")
         assert "istio-proxy" in site.pod("first")
         assert site.bundle(OTHER) == b""
 
@@ -103,26 +105,26 @@ def test_pods_get_their_sidecar_and_what_is_deleted_or_emptied_heals(site: Site,
             CONFIGURATION,
             [{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}],
         )
-        until(lambda: site.bundle() == first)
+        served.until(lambda: site.bundle() == first)
         assert "istio-proxy" in site.pod("after-the-bundle")
 
         site.cluster.delete("secret", "injector-ca", NAMESPACE)
-        until(lambda: site.authority() not in (b"", first))
+        served.until(lambda: site.authority() not in (b"", first))
         # In between neither of the two authorities is missing where a certificate of it may be shown.
-        until(lambda: site.bundle() == site.authority())
+        served.until(lambda: site.bundle() == site.authority())
         assert first in site.bundle()
         assert "istio-proxy" in site.pod("after-the-secret")
-        until(lambda: served.log.read_text().count("new certificate:") == 2)
+        served.until(lambda: served.log.read_text().count("new certificate:") == 2)
         assert "istio-proxy" in site.pod("by-the-new-authority")
-        shown = served.text("/status.json") + served.text("/") + served.metrics()
+        pages = served.text("/status.json") + served.text("/") + served.metrics()
         keys = {name: value for name, value in site.secret().items() if name.endswith(".key")}
 
     text = served.log.read_text()
     assert "Traceback" not in text
-    assert 'names": ["injector.injector-system.svc"' in shown
+    assert 'names": ["injector.injector-system.svc"' in pages
     assert list(keys) == ["tls.key"]
     for canary in ("PRIVATE KEY", *(base64.b64decode(key).decode().splitlines()[1] for key in keys.values())):
-        assert canary not in text + shown
+        assert canary not in text + pages
     assert "Secret injector-system/injector-ca: created" in text
 
 
@@ -130,15 +132,16 @@ def test_a_damaged_bundle_in_the_secret_is_repaired_and_no_pod_fails_meanwhile(s
     load = Load(site.cluster, "damaged", rate=20)
     site.cluster.apply(namespace_of(load.namespace), account_of(load.namespace))
 
-    with serving(site, tmp_path, "--tls-mode", "self-signed"):
-        until(lambda: site.bundle() == site.authority() != b"")
+    with serving(site, tmp_path, "--tls-mode", "self-signed") as served:
+        served.until(lambda: site.bundle() == site.authority() != b"")
+        wait_for_webhooks(site.cluster)
         trusted = site.authority()
         with created_meanwhile(load):
             load.more(20)
             for damaged in ("", base64.b64encode(b"not PEM").decode()):
                 damage = {"op": "replace", "path": "/data/ca.crt", "value": damaged}
                 site.cluster.patch("secret", "injector-ca", [damage], NAMESPACE)
-                until(lambda: site.authority() == trusted)
+                served.until(lambda: site.authority() == trusted)
                 load.more(20)
 
     assert load.failures == []
@@ -157,11 +160,11 @@ def test_a_ca_from_a_file_gets_into_the_webhook_and_an_owner_may_delete_an_entry
 
     def bundles() -> list[bytes]:
         hooks = site.cluster.get("mutatingwebhookconfiguration", "owned")["webhooks"]
-        return [base64.b64decode(each["clientConfig"].get("caBundle", "")) for each in hooks]
+        return [base64.b64decode(hook["clientConfig"].get("caBundle", "")) for hook in hooks]
 
-    with serving(site, tmp_path, *files, "--patch-webhooks"):
-        until(lambda: bundles() == [root.chain_pem] * 2)
-        until(lambda: site.bundle() == root.chain_pem)
+    with serving(site, tmp_path, *files, "--patch-webhooks") as served:
+        served.until(lambda: bundles() == [root.chain_pem] * 2)
+        served.until(lambda: site.bundle() == root.chain_pem)
         assert "istio-proxy" in site.pod("by-files")
 
         # Server-side apply by its owner; had the injector applied too, what it owns of the entry would stay, and be invalid.
@@ -173,7 +176,7 @@ def test_a_bundle_that_is_emptied_again_and_again_is_repaired_at_a_steady_pace(s
     empty = [{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": ""}]
 
     with serving(site, tmp_path, "--tls-mode", "self-signed") as served:
-        until(lambda: site.bundle() == site.authority() != b"")
+        served.until(lambda: site.bundle() == site.authority() != b"")
         began, before, writes = time.monotonic(), served.total("injector_cabundle_patches_total"), 0
         while time.monotonic() - began < SECONDS:
             site.cluster.patch("mutatingwebhookconfiguration", CONFIGURATION, empty)
@@ -182,7 +185,7 @@ def test_a_bundle_that_is_emptied_again_and_again_is_repaired_at_a_steady_pace(s
         during = served.total("injector_cabundle_patches_total") - before
         lasted = time.monotonic() - began
 
-        until(lambda: site.bundle() == site.authority())
+        served.until(lambda: site.bundle() == site.authority())
 
     assert 1 <= during <= lasted + 1
     assert writes > during
@@ -207,7 +210,7 @@ def test_without_permissions_it_ends_with_one_line_that_says_which(site: Site) -
 
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT, check=False)
 
-    (line,) = [each for each in done.stderr.splitlines() if each.startswith("error: ")]
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert done.returncode == 1
     assert 'cannot get resource "secrets"' in line
     assert line.endswith("grant the injector's account the permissions that deploy/ has for it")

@@ -21,7 +21,7 @@ from tests.architecture.serving import free_ports
 from tests.deploy import rendering
 from tests.e2e.cluster import Cluster
 from tests.e2e.served import command as printed_by
-from tests.e2e.served import injector, of_cluster
+from tests.e2e.served import injector, of_cluster, until
 from tests.factories import make_pod
 from tests.istio.goldens import REVISIONS, TAGS, golden, on_istios_path, service_of
 from tests.manifests import account_of, control_plane, make_object, namespace_of
@@ -70,20 +70,21 @@ def done(cluster: Cluster, *arguments: str) -> str:
 
 def webhooks(cluster: Cluster, name: str) -> dict[str, dict[str, Any]]:
     """The webhooks of an object by the first part of their name."""
-    found = cluster.get(KIND, name)["webhooks"]
-    return {each["name"].removesuffix(".sidecar-injector.istio.io"): each for each in found}
+    entries = cluster.get(KIND, name)["webhooks"]
+    return {entry["name"].removesuffix(".sidecar-injector.istio.io"): entry for entry in entries}
 
 
 def services(cluster: Cluster) -> dict[str, dict[str, Any]]:
     """The Services of tags with what they select, by name."""
-    found = cluster.kubectl("get", "services", "-n", HOME, "-l", "istio.io/tag", "-o", "json")
-    return {each["metadata"]["name"]: each["spec"]["selector"] for each in json.loads(found.stdout)["items"]}
+    listed = cluster.kubectl("get", "services", "-n", HOME, "-l", "istio.io/tag", "-o", "json")
+    return {service["metadata"]["name"]: service["spec"]["selector"] for service in json.loads(listed.stdout)["items"]}
 
 
 def trusted(cluster: Cluster, name: str) -> None:
     """Let another manager set the caBundle of each webhook of an object, and nothing else."""
     bundles = [
-        {"name": each["name"], "clientConfig": {"caBundle": BUNDLE}} for each in cluster.get(KIND, name)["webhooks"]
+        {"name": webhook["name"], "clientConfig": {"caBundle": BUNDLE}}
+        for webhook in cluster.get(KIND, name)["webhooks"]
     ]
 
     async def work(client: KubeClient) -> None:
@@ -95,10 +96,10 @@ def trusted(cluster: Cluster, name: str) -> None:
 
 def test_webhooks_that_helm_and_istioctl_take_back_are_reported(cluster: Cluster, tmp_path: Path) -> None:
     def take_back(item: dict[str, Any], manager: str) -> None:
-        for each in item["webhooks"]:
-            each["clientConfig"]["caBundle"] = BUNDLE
+        for webhook in item["webhooks"]:
+            webhook["clientConfig"]["caBundle"] = BUNDLE
         flags = ("--server-side", "--force-conflicts", f"--field-manager={manager}")
-        assert cluster.kubectl("apply", *flags, "-f", "-", given=item).returncode == 0
+        assert cluster.kubectl("apply", *flags, "-f", "-", stdin=item).returncode == 0
 
     revision, tag = "istio-sidecar-injector-1-24", "istio-revision-tag-prod"
     remedies = {
@@ -139,12 +140,12 @@ def test_helm_upgrade_takes_webhooks_back_unless_its_chart_writes_the_injectors_
     (tmp_path / "ca.crt").write_bytes(authority().chain_pem)
     bundle = base64.b64encode((tmp_path / "ca.crt").read_bytes()).decode()
     istiods = golden("revision-1-24")
-    for each in istiods["webhooks"]:
-        each["clientConfig"]["caBundle"] = BUNDLE
+    for webhook in istiods["webhooks"]:
+        webhook["clientConfig"]["caBundle"] = BUNDLE
     native = golden("revision-1-24")
-    for each in native["webhooks"]:
+    for webhook in native["webhooks"]:
         # As Istio's chart renders `istiodRemote.injectionURL` and `istiodRemote.injectionCABundle`.
-        each["clientConfig"] = {"url": "https://injector.example:443/inject/1-24", "caBundle": bundle}
+        webhook["clientConfig"] = {"url": "https://injector.example:443/inject/1-24", "caBundle": bundle}
 
     def upgrade(item: dict[str, Any], version: str) -> None:
         chart = tmp_path / "chart"
@@ -171,8 +172,10 @@ def test_helm_upgrade_takes_webhooks_back_unless_its_chart_writes_the_injectors_
         upgrade(native, "1.24.8")
         served.until(lambda: served.total("injector_webhook_faults") == 0)
         upgrade({**native, "metadata": {**native["metadata"], "annotations": {"helm": "again"}}}, "1.24.9")
-        found = webhooks(cluster, "istio-sidecar-injector-1-24").values()
-        assert [each["clientConfig"] for each in found] == [each["clientConfig"] for each in native["webhooks"]]
+        entries = webhooks(cluster, "istio-sidecar-injector-1-24").values()
+        assert [entry["clientConfig"] for entry in entries] == [
+            webhook["clientConfig"] for webhook in native["webhooks"]
+        ]
         assert command(cluster, "tag", "list").stderr == ""
     gone = rendering.helm("uninstall", "istiod-1-24", f"--kubeconfig={cluster.kubeconfig}", f"--namespace={HOME}")
     assert gone.returncode == 0, gone.stderr
@@ -244,9 +247,9 @@ def test_a_bundle_that_another_manager_set_stays_where_the_tag_moves(cluster: Cl
     done(cluster, "tag", "set", "prod", "-r", "1-30", "--overwrite", "--failure-policy", "Ignore")
     done(cluster, "webhook", "apply", "--tag", "prod")
 
-    found = webhooks(cluster, "istio-revision-tag-prod")
-    assert [each["clientConfig"]["caBundle"] for each in found.values()] == [BUNDLE, BUNDLE]
-    assert [each["failurePolicy"] for each in found.values()] == ["Fail", "Fail"]
+    entries = webhooks(cluster, "istio-revision-tag-prod")
+    assert [webhook["clientConfig"]["caBundle"] for webhook in entries.values()] == [BUNDLE, BUNDLE]
+    assert [webhook["failurePolicy"] for webhook in entries.values()] == ["Fail", "Fail"]
 
 
 def test_a_bundle_that_was_given_once_stays_until_another_is_given(cluster: Cluster, tmp_path: Path) -> None:
@@ -255,8 +258,8 @@ def test_a_bundle_that_was_given_once_stays_until_another_is_given(cluster: Clus
     bundles = set()
     for flags in (["--ca-bundle", str(tmp_path / "one")], [], ["--ca-bundle", str(tmp_path / "two")]):
         done(cluster, "webhook", "apply", "-r", "1-24", *flags)
-        found = webhooks(cluster, "istio-sidecar-injector-1-24").values()
-        bundles.add(tuple(each["clientConfig"]["caBundle"] for each in found))
+        entries = webhooks(cluster, "istio-sidecar-injector-1-24").values()
+        bundles.add(tuple(webhook["clientConfig"]["caBundle"] for webhook in entries))
 
     assert len(bundles) == 2
 
@@ -265,11 +268,13 @@ def test_the_default_tag_takes_the_place_of_the_default_revision(cluster: Cluste
     cluster.apply(*control_plane("istio-system", "default", tag="1.24.6"))
     done(cluster, "webhook", "apply", "-r", "default")
     assert [
-        each for each in webhooks(cluster, "istio-sidecar-injector").values() if each["namespaceSelector"] == NEVER
+        webhook
+        for webhook in webhooks(cluster, "istio-sidecar-injector").values()
+        if webhook["namespaceSelector"] == NEVER
     ] == []
 
     done(cluster, "tag", "set", "default", "-r", "1-30", "--auto-inject-namespaces")
-    assert {str(each["namespaceSelector"]) for each in webhooks(cluster, "istio-sidecar-injector").values()} == {
+    assert {str(webhook["namespaceSelector"]) for webhook in webhooks(cluster, "istio-sidecar-injector").values()} == {
         str(NEVER)
     }
     assert list(webhooks(cluster, "istio-revision-tag-default"))[-1] == "auto"
@@ -277,13 +282,13 @@ def test_the_default_tag_takes_the_place_of_the_default_revision(cluster: Cluste
     # Another manager has a part in `auto`, so the API server would keep the rest of it: it stays, and takes no pod.
     trusted(cluster, "istio-revision-tag-default")
     done(cluster, "tag", "set", "default", "-r", "1-24", "--overwrite")
-    found = webhooks(cluster, "istio-revision-tag-default")
-    assert [name for name, each in found.items() if each["objectSelector"] == NEVER] == ["auto"]
-    assert "rev" not in [name for name in found if found[name]["namespaceSelector"] == NEVER]
+    entries = webhooks(cluster, "istio-revision-tag-default")
+    assert [name for name, webhook in entries.items() if webhook["objectSelector"] == NEVER] == ["auto"]
+    assert "rev" not in [name for name in entries if entries[name]["namespaceSelector"] == NEVER]
 
     refused = command(cluster, "webhook", "apply", "-r", "default", "--service", "other")
     assert refused.exit_code == 0  # its own fields, and it stays deactivated
-    assert {str(each["namespaceSelector"]) for each in webhooks(cluster, "istio-sidecar-injector").values()} == {
+    assert {str(webhook["namespaceSelector"]) for webhook in webhooks(cluster, "istio-sidecar-injector").values()} == {
         str(NEVER)
     }
     for name in ("istio-sidecar-injector", "istio"):
@@ -348,15 +353,15 @@ def test_every_object_of_istioctls_default_tag_moves_but_its_validator(cluster: 
 
 def test_what_istioctl_made_moves_over_to_the_injector(cluster: Cluster) -> None:
     theirs = golden("tag-prod")
-    for each in theirs["webhooks"]:
-        each["clientConfig"] = {"url": "https://istiod.example/inject", "caBundle": BUNDLE}
+    for webhook in theirs["webhooks"]:
+        webhook["clientConfig"] = {"url": "https://istiod.example/inject", "caBundle": BUNDLE}
     theirs["metadata"]["annotations"] = {"revision-injector/weights": '{"1-24": 1, "1-30": 1}'}
     cluster.apply(theirs)
 
     done(cluster, "tag", "set", "prod", "-r", "1-24", "--overwrite")
 
     moved = cluster.get(KIND, "istio-revision-tag-prod")
-    assert [each["clientConfig"] for each in moved["webhooks"]] == [
+    assert [webhook["clientConfig"] for webhook in moved["webhooks"]] == [
         {
             "service": {"name": "injector", "namespace": "injector-system", "path": "/inject/prod", "port": 443},
             "caBundle": BUNDLE,
@@ -378,8 +383,8 @@ def test_webhook_apply_says_what_it_did_and_a_dry_run_does_nothing(cluster: Clus
 
     done(cluster, "tag", "set", "prod", "-r", "1-24")
     assert done(cluster, "webhook", "apply") == "".join(
-        f"{PREFIX}/{each} serverside-applied\n"
-        for each in ("istio-revision-tag-prod", "istio-sidecar-injector-1-24", "istio-sidecar-injector-1-30")
+        f"{PREFIX}/{written} serverside-applied\n"
+        for written in ("istio-revision-tag-prod", "istio-sidecar-injector-1-24", "istio-sidecar-injector-1-30")
     )
     refused = command(cluster, "webhook", "apply", "-r", "1-99")
     assert (refused.exit_code, refused.stdout) == (1, "")
@@ -395,8 +400,8 @@ def test_what_another_manages_is_a_conflict_unless_it_is_forced(cluster: Cluster
     assert len(refused.stderr.splitlines()) == 1
 
     done(cluster, "webhook", "apply", "-r", "1-24", "--force-conflicts")
-    found = webhooks(cluster, "istio-sidecar-injector-1-24").values()
-    assert {each["clientConfig"]["service"]["path"] for each in found} == {"/inject/1-24"}
+    entries = webhooks(cluster, "istio-sidecar-injector-1-24").values()
+    assert {webhook["clientConfig"]["service"]["path"] for webhook in entries} == {"/inject/1-24"}
 
 
 def test_a_revision_in_use_is_not_removed_and_its_users_are_named(cluster: Cluster) -> None:
@@ -457,8 +462,8 @@ def test_what_serves_from_the_cluster_follows_a_tag_with_its_weights(cluster: Cl
 def test_a_tag_has_the_precedence_of_its_revision_and_keeps_it(cluster: Cluster) -> None:
     def first_of(tag: str) -> str:
         keys = [
-            each["key"]
-            for each in webhooks(cluster, f"istio-revision-tag-{tag}")["rev.object"]["namespaceSelector"][
+            requirement["key"]
+            for requirement in webhooks(cluster, f"istio-revision-tag-{tag}")["rev.object"]["namespaceSelector"][
                 "matchExpressions"
             ]
         ]
@@ -505,9 +510,9 @@ def test_what_is_not_permitted_and_what_is_away_is_one_line(cluster: Cluster, tm
             result = command(cluster, *arguments, kubeconfig=kubeconfig)
             assert (result.exit_code, result.stdout, len(result.stderr.splitlines())) == (1, "", 1)
             assert says in result.stderr
-    chosen = command(cluster, "tag", "list", "--context", "nope")
-    assert (chosen.exit_code, chosen.stdout) == (65, "")
-    assert "there is no context 'nope'; give --context one of " in chosen.stderr
+    unknown_context = command(cluster, "tag", "list", "--context", "nope")
+    assert (unknown_context.exit_code, unknown_context.stdout) == (65, "")
+    assert "there is no context 'nope'; give --context one of " in unknown_context.stderr
 
 
 def test_what_generate_prints_from_a_cluster_goes_where_its_revision_goes(cluster: Cluster, tmp_path: Path) -> None:
@@ -566,6 +571,11 @@ def test_the_permissions_of_the_docs_are_enough(cluster: Cluster) -> None:
     )
     kubeconfig = cluster.kubeconfig_of("operator", "default")
 
+    def may_list_validators() -> bool:
+        validators = {"group": "admissionregistration.k8s.io", "resource": f"{VALIDATOR}s"}
+        return cluster.is_allowed("default:operator", verb="list", **validators)
+
+    until(may_list_validators)
     for arguments in (
         ["webhook", "apply", "--dry-run=server"],
         ["webhook", "apply"],
@@ -583,6 +593,7 @@ def test_the_permissions_of_the_docs_are_enough(cluster: Cluster) -> None:
     assert cluster.names(KIND) == [f"{PREFIX}/istio-sidecar-injector-1-30"]
 
     cluster.delete("clusterrolebinding", "validators", "")
+    until(lambda: not may_list_validators())
     refused = command(cluster, "tag", "set", "default", "-r", "1-30", "--overwrite", kubeconfig=kubeconfig)
     assert (refused.exit_code, refused.stdout, len(refused.stderr.splitlines())) == (1, "", 1)
     assert f'cannot list resource "{VALIDATOR}s"' in refused.stderr
@@ -610,13 +621,15 @@ def test_after_the_way_back_istiod_has_its_tags_and_nothing_calls_the_injector(c
 
     for tag in ("tag-prod", "tag-canary"):  # as `istioctl tag set --overwrite` writes them
         flags = ("--server-side", "--force-conflicts", "--field-manager=istioctl")
-        assert cluster.kubectl("apply", *flags, "-f", "-", given=golden(tag)).returncode == 0
+        assert cluster.kubectl("apply", *flags, "-f", "-", stdin=golden(tag)).returncode == 0
     done_again = command(cluster, "uninstall", "-y")
 
     assert (done_again.exit_code, done_again.stderr) == (0, "")
     assert done_again.stdout.startswith(f"delete {WEBHOOKS.kind} istio-sidecar-injector-1-30\n1 objects deleted\n")
     for name in ("istio-revision-tag-canary", "istio-revision-tag-prod"):
-        assert {each["clientConfig"]["service"]["path"] for each in webhooks(cluster, name).values()} == {"/inject"}
+        assert {webhook["clientConfig"]["service"]["path"] for webhook in webhooks(cluster, name).values()} == {
+            "/inject"
+        }
     assert len(cluster.names(KIND)) == 2
     cluster.apply(namespace_of("shop"))
 
@@ -629,9 +642,9 @@ def test_conditions_and_pairs_are_accepted_and_kept_by_a_tag_that_moves(cluster:
     done(cluster, "tag", "set", "prod", "-r", "1-30", "--overwrite")
 
     for name, path in (("istio-revision-tag-prod", "prod"), ("istio-sidecar-injector-1-24", "1-24")):
-        for each in webhooks(cluster, name).values():
-            assert each["clientConfig"]["service"]["path"] == f"/inject/{path}/cluster/one/net/net--slash--one"
-            assert each["matchConditions"] == [{"name": "not-a-mirror-pod", "expression": condition}]
+        for webhook in webhooks(cluster, name).values():
+            assert webhook["clientConfig"]["service"]["path"] == f"/inject/{path}/cluster/one/net/net--slash--one"
+            assert webhook["matchConditions"] == [{"name": "not-a-mirror-pod", "expression": condition}]
     refused = command(
         cluster, "webhook", "apply", "-r", "1-24", "--match-condition", "x=no such CEL", "--force-conflicts"
     )
@@ -644,17 +657,17 @@ def test_the_mistakes_of_a_cluster_are_found(cluster: Cluster) -> None:
     done(cluster, "tag", "set", "prod", "-r", "1-24")
     done(cluster, "webhook", "apply", "-r", "1-30", "--service", "gone")
 
-    found = command(cluster, "analyze", "-A", "--output-threshold", "Warning")
+    result = command(cluster, "analyze", "-A", "--output-threshold", "Warning")
 
-    assert (found.exit_code, found.stderr) == (79, "error: Analyzers found issues when analyzing all namespaces.\n")
+    assert (result.exit_code, result.stderr) == (79, "error: Analyzers found issues when analyzing all namespaces.\n")
     # Other tests of this cluster leave namespaces and pods of their own.
     ours = ("(Namespace edge)", "istio-sidecar-injector-1-30)", "shop/till)")
-    lines = [line[: line.find(")") + 1] for line in found.stdout.splitlines()]
+    lines = [line[: line.find(")") + 1] for line in result.stdout.splitlines()]
     assert [line for line in lines if line.endswith(ours)] == [
         "Error [INJ0001] (Namespace edge)",
         "Error [IST0139] (MutatingWebhookConfiguration istio-sidecar-injector-1-30)",
         "Warning [IST0103] (Pod shop/till)",
     ]
-    assert "names `prd`, which is not served (did you mean prod?); known are 1-30, prod." in found.stdout
+    assert "names `prd`, which is not served (did you mean prod?); known are 1-30, prod." in result.stdout
     cluster.delete("pod", "till", "shop")
     cluster.apply(namespace_of("shop"), namespace_of("edge"))

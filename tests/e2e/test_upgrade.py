@@ -17,7 +17,6 @@ from injector.cluster.client import KubeClient
 from tests.e2e.cluster import Cluster
 from tests.e2e.conftest import Figure
 from tests.e2e.fleet import FLEET, LONG, NEW, OLD, PLACES, PODS, RUN_LIMIT, World, fleet_of, name_of, pods_of, world_of
-from tests.e2e.served import until
 from tests.e2e.watcher import Watcher
 
 KILLS = 50 if LONG else 3
@@ -33,7 +32,7 @@ def test_a_fleet_moves_within_the_limits_though_its_runners_are_killed(
 
 def _killed_runners_move_a_fleet(world: World, fleet: Sequence[dict[str, Any]], figure: Figure) -> None:
     limits = {"workloads": 3, "unavailablePods": 3, "unavailablePodsPerNamespace": 2}
-    document = world.resource("fleet", {"namespaces": ["dev"]}, {"name": "rest"}, limits=limits, soak="20s")
+    document = world.resource("fleet", {"namespaces": ["dev"]}, {"name": "rest"}, limits=limits, soak="5s")
     chance = random.Random(18)  # noqa: S311 -- the same moments in every run
     # Each kill follows when so many workloads are done, at a random moment: the kills are spread over the whole run.
     done_at = sorted(chance.randrange(len(fleet)) for _ in range(KILLS))
@@ -41,7 +40,7 @@ def _killed_runners_move_a_fleet(world: World, fleet: Sequence[dict[str, Any]], 
     steps: Counter[str] = Counter()
     with Watcher(world).running() as watcher:
         for turn, done in enumerate(done_at):
-            until(partial(_has_done, world, "fleet", fleet, done))
+            world.until(partial(_has_done, world, "fleet", fleet, done))
             time.sleep(chance.uniform(0, 3))
             assert runners[turn % 2].poll() is None
             steps[world.state("fleet").get("step", "before the start")] += 1
@@ -49,12 +48,12 @@ def _killed_runners_move_a_fleet(world: World, fleet: Sequence[dict[str, Any]], 
             runners[turn % 2].communicate()
             runners[turn % 2] = world.start(document)
         assert world.state("fleet")["phase"] == "Running"
-        said = [each.communicate(timeout=RUN_LIMIT)[0] for each in runners]
+        said = [runner.communicate(timeout=RUN_LIMIT)[0] for runner in runners]
 
-    assert [each.returncode for each in runners] == [0, 0], said
+    assert [runner.returncode for runner in runners] == [0, 0], said
     assert world.state("fleet")["phase"] == "Completed", said
     assert world.revisions() == {NEW: pods_of(fleet)}
-    assert world.templates() == {name_of(each): 2 for each in fleet}
+    assert world.templates() == {name_of(item): 2 for item in fleet}
     assert watcher.restarting <= 3
     assert watcher.unavailable <= 3
     assert watcher.in_a_place <= 2
@@ -104,11 +103,11 @@ def test_a_stopped_injector_stops_the_preflight_and_a_restart_loses_no_pod(world
 
     with Watcher(world).running() as watcher:
         for done in (2, 7):
-            until(partial(has_done, done))
+            world.until(partial(has_done, done))
             world.replica.close()
             time.sleep(3)
             world.start_injector()
-        until(partial(has_done, len(FLEET)))
+        world.until(partial(has_done, len(FLEET)))
         said, _ = runner.communicate(timeout=RUN_LIMIT)
     assert (runner.returncode, world.state("down")["phase"]) == (0, "Completed"), said
     assert (world.revisions(), set(world.templates().values())) == ({NEW: PODS}, {2})
@@ -146,12 +145,12 @@ def test_a_large_fleet_moves_and_each_workload_is_restarted_once(
 
         assert result.exit_code == 0, result.output
         assert world.revisions() == {NEW: pods_of(LARGE)}
-        assert world.templates() == {name_of(each): 2 for each in LARGE}
+        assert world.templates() == {name_of(item): 2 for item in LARGE}
         assert watcher.restarting <= 40
         assert watcher.unavailable <= 60
         assert watcher.in_a_place <= 5
         assert not [*watcher.wrong, *watcher.mixed]
-        rate = max(sum(at <= each < at + 10 for each in requests) for at in requests) / 10
+        rate = max(sum(at <= moment < at + 10 for moment in requests) for at in requests) / 10
         figure(
             f"{len(LARGE)} workloads in three waves by {sort}: {took:.0f} s, {len(requests) / len(LARGE):.1f} requests for "
             f"each workload, at most {rate:.1f} requests a second; seen: at most {watcher.restarting} restarts, "

@@ -15,7 +15,7 @@ from injector.injection.tools.drift import injected_revision
 from tests.deploy.rendering import rendered
 from tests.e2e.conftest import Figure
 from tests.e2e.fleet import FLEET, HOME, NEW, OLD, PODS, World, name_of
-from tests.e2e.served import Injector, injector, of_cluster, until
+from tests.e2e.served import Injector, injector, of_cluster
 from tests.factories import make_container, proxy_of
 from tests.manifests import control_plane, make_object, namespace_of, workload
 from tests.revisions.fakes import CONFIG
@@ -27,17 +27,17 @@ def test_controllers_with_the_charts_permissions_go_on_if_the_leader_stops(world
     def grant(*namespaces: str) -> None:
         upgrades = {"enabled": True, "namespaces": list(namespaces), "tags": ["prod"]}
         values = {"fromCluster": {"enabled": True}, "upgrades": upgrades}
-        granted = [each for each in rendered(values) if each["kind"] == "ServiceAccount" or "Role" in each["kind"]]
+        granted = [item for item in rendered(values) if item["kind"] == "ServiceAccount" or "Role" in item["kind"]]
         cluster.apply(namespace_of(home), *granted)
 
     def shows_the_pause(server: Injector) -> bool:
-        rows = [(each["name"], each["phase"], each["left"]) for each in server.status()["upgrades"]]
+        rows = [(row["name"], row["phase"], row["left"]) for row in server.status()["upgrades"]]
         metric = 'injector_upgrade_phase{phase="Paused",upgrade="up"} 1.0'
         return rows == [("up", "Paused", 13)] and metric in server.text("/metrics")
 
     def events() -> Counter[tuple[str, str]]:
-        found = cluster.items("/api/v1/events")
-        return Counter((each["reason"], each["involvedObject"]["kind"]) for each in found)
+        reasons = ((event["reason"], event["involvedObject"]["kind"]) for event in cluster.items("/api/v1/events"))
+        return Counter(reasons)
 
     grant("dev", "shop")
     account = cluster.kubeconfig_of("injector", home)
@@ -48,34 +48,37 @@ def test_controllers_with_the_charts_permissions_go_on_if_the_leader_stops(world
             (world.folder / name).mkdir()
             servers.append(replicas.enter_context(injector(world.folder / name, *flags)))
         world.resource("up", {"namespaces": ["dev"]}, {"name": "rest"})
-        until(lambda: world.state("up").get("phase") == "Paused")
+        world.until(lambda: world.state("up").get("phase") == "Paused")
         assert world.state("up")["reason"] == "preflight: no permission to create pods in namespace pay (and 2 more)"
         assert (world.revisions(), set(world.templates().values())) == ({OLD: PODS}, {1})
         for server in servers:
-            until(partial(shows_the_pause, server))  # each has a watch of its own
+            world.until(partial(shows_the_pause, server))  # each has a watch of its own
 
         grant("dev", "shop", "pay")
+        world.until(lambda: cluster.is_allowed(f"{home}:injector", verb="create", resource="pods", namespace="pay"))
         world.injector("upgrade", "resume", "up")
-        until(lambda: world.state("up").get("step") == "Restarting" and world.state("up")["counts"].get("done", 0) > 1)
+        world.until(
+            lambda: world.state("up").get("step") == "Restarting" and world.state("up")["counts"].get("done", 0) > 1
+        )
         lease = json.loads(cluster.kubectl("get", "lease", "injector-upgrades", "-n", HOME, "-o", "json").stdout)[
             "spec"
         ]
-        leader = next(each for each in servers if f"{lease['holderIdentity']} holds" in each.log.read_text())
+        leader = next(server for server in servers if f"{lease['holderIdentity']} holds" in server.log.read_text())
         leader.process.send_signal(signal.SIGSTOP)
         stopped = time.monotonic()
-        until(lambda: world.state("up").get("phase") == "Completed")
+        world.until(lambda: world.state("up").get("phase") == "Completed")
         figure(f"the leader was stopped: another one completed the upgrade {time.monotonic() - stopped:.0f} s later")
         leader.process.send_signal(signal.SIGCONT)
-        until(lambda: "lost Lease" in leader.log.read_text())
+        world.until(lambda: "lost Lease" in leader.log.read_text())
         # Events are written beside the loop, some time after the state.
-        until(lambda: events()["UpgradeCompleted", "Namespace"])
+        world.until(lambda: events()["UpgradeCompleted", "Namespace"])
     assert world.revisions() == {NEW: PODS}
     assert set(world.templates().values()) == {2}
-    found = events()
+    counts = events()
     # The event of a restart is missing if the leader was stopped between the two.
-    restarted = sum(found["UpgradeRestarted", kind] for kind in ("Deployment", "StatefulSet", "DaemonSet"))
+    restarted = sum(counts["UpgradeRestarted", kind] for kind in ("Deployment", "StatefulSet", "DaemonSet"))
     assert len(FLEET) - 1 <= restarted <= len(FLEET)
-    assert {reason for reason, kind in found if kind == "Namespace"} == {
+    assert {reason for reason, kind in counts if kind == "Namespace"} == {
         "UpgradeRestarting", "UpgradeSoaking", "UpgradePaused", "UpgradeCompleted",
     }  # fmt: skip
 
@@ -93,7 +96,7 @@ class Script:
     def pods(self, name: str) -> list[dict[str, Any]]:
         meta = self.workloads[name]["metadata"]
         pods = self.world.cluster.items(f"/api/v1/namespaces/{meta['namespace']}/pods?labelSelector=app={meta['name']}")
-        return [each for each in pods if not each["metadata"].get("deletionTimestamp")]
+        return [pod for pod in pods if not pod["metadata"].get("deletionTimestamp")]
 
     def expected(self, name: str) -> str:
         """The image of a new pod's proxy."""
@@ -112,15 +115,15 @@ class Script:
 
     def scan(self) -> set[str]:
         """Restart what is outdated, and return it."""
-        found = self.outdated()
-        for name in found:
+        names = self.outdated()
+        for name in names:
             meta, at = self.workloads[name]["metadata"], {"fortsa.scaffidi.net/restartedAt": str(time.time())}
             patch = json.dumps({"spec": {"template": {"metadata": {"annotations": at}}}})
             kind = self.workloads[name]["kind"]
             self.world.cluster.kubectl(
                 "patch", kind, meta["name"], "-n", meta["namespace"], "--type=merge", "-p", patch
             )
-        return found
+        return names
 
 
 def test_a_plain_restart_script_restarts_too_much_and_too_little(world: World, figure: Figure) -> None:
@@ -139,29 +142,29 @@ def test_a_plain_restart_script_restarts_too_much_and_too_little(world: World, f
         workload("Deployment", "slow", "pay", replicas=2, pod={"nodeSelector": {"cluster": "open"}}),
         make_object("Pod", "bare", "shop", {"app": "bare"}, spec={"containers": [make_container()]}),
     )
-    script = Script(world, {name_of(each): each for each in (*FLEET, *special)})
-    until(lambda: script.expected(name_of(own)) == "proxy:own")
+    script = Script(world, {name_of(item): item for item in (*FLEET, *special)})
+    world.until(lambda: script.expected(name_of(own)) == "proxy:own")
     cluster.kubectl("label", "nodes", "--all", "cluster=open")
     cluster.apply(*special)
-    until(lambda: world.settled() and world.revisions() == {OLD: PODS + 9})
+    world.until_running({OLD: PODS + 9})
     cluster.apply({**halted, "spec": {**halted["spec"], "paused": True}})
     cluster.kubectl("label", "nodes", "--all", "cluster-")  # new pods of `slow` have no place
     stuck = {"StatefulSet shop/on-delete", "Deployment pay/halted"}
     bare = {"Pod shop/bare"}
 
     plan = json.loads(world.injector("upgrade", "plan", str(world.document("plan")), "-o", "json").stdout)
-    actions = {f"{each['kind']} {each['namespace']}/{each['name']}": each["action"] for each in plan["workloads"]}
+    actions = {f"{row['kind']} {row['namespace']}/{row['name']}": row["action"] for row in plan["workloads"]}
     assert actions == {name: "blocked" if name in stuck | bare else "restart" for name in script.workloads}
 
     assert world.injector("tag", "set", "prod", "--revision", NEW, "--overwrite", "-y").exit_code == 0
-    until(lambda: script.expected(name_of(FLEET[0])) == "proxy:1.30.1")
+    world.until(lambda: script.expected(name_of(FLEET[0])) == "proxy:1.30.1")
     first = script.scan()
     assert first == script.workloads.keys() - {name_of(own)} - bare
-    until(lambda: script.outdated() == stuck | {"Deployment pay/slow"})
+    world.until(lambda: script.outdated() == stuck | {"Deployment pay/slow"})
     second = script.scan()
     assert second == stuck | {"Deployment pay/slow"}
-    left = {name for name in script.workloads if OLD in {injected_revision(pod) for pod in script.pods(name)}}
-    assert left == second | {name_of(own)} | bare
+    unmoved = {name for name in script.workloads if OLD in {injected_revision(pod) for pod in script.pods(name)}}
+    assert unmoved == second | {name_of(own)} | bare
     figure(
         f"a plain restart script: {len(first)} of {len(script.workloads)} workloads at once, {len(second)} again and again"
     )

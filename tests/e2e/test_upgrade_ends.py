@@ -7,7 +7,6 @@ import subprocess
 from functools import partial
 
 from tests.e2e.fleet import FLEET, HOME, NEW, OLD, PODS, World, name_of
-from tests.e2e.served import until
 from tests.factories import make_container
 from tests.manifests import make_object, namespace_of, workload
 
@@ -19,7 +18,7 @@ def condition(world: World, name: str, kind: str) -> str:
     return world.cluster.kubectl("get", "upgrade", name, "-o", path).stdout
 
 
-def left(world: World, name: str) -> dict[str, str]:
+def remaining(world: World, name: str) -> dict[str, str]:
     return {item["workload"]: item["reason"] for item in world.state(name).get("remaining", ())}
 
 
@@ -44,16 +43,18 @@ def test_work_that_is_left_is_named_and_the_upgrade_is_complete_once_it_is_done(
     halted = workload("Deployment", "halted", "pay", replicas=2)
     plain = workload("Deployment", "plain", "pay", replicas=2, pod={"nodeSelector": {}})
     world.cluster.apply(bare, halted)
-    until(lambda: world.settled() and world.revisions() == {OLD: PODS + 3})
+    world.until_running({OLD: PODS + 3})
     world.cluster.apply({**halted, "spec": {**halted["spec"], "paused": True}})
     world.cluster.kubectl("label", "namespace", "pay", "istio.io/rev-")
+    world.until(lambda: world.revision_of_new_pods("pay") is None)
     world.cluster.apply(plain)
-    until(lambda: world.revisions()[None] == 2)
+    world.until(lambda: world.revisions()[None] == 2)
     world.cluster.kubectl("label", "namespace", "pay", "istio.io/rev=prod")
+    world.until(lambda: world.revision_of_new_pods("pay") == OLD)
 
     code, said = world.run(world.document("left"))
     assert (code, world.state("left")["phase"]) == (6, "Incomplete"), said
-    assert left(world, "left") == {
+    assert remaining(world, "left") == {
         "Deployment pay/halted": "pods with revision 1-28: 2: its rollout is paused",
         "Deployment pay/plain": "pods without a sidecar: 2",
         "Pod shop/bare": "pods with revision 1-28: 1: a bare pod",
@@ -64,7 +65,7 @@ def test_work_that_is_left_is_named_and_the_upgrade_is_complete_once_it_is_done(
     world.cluster.kubectl("rollout", "resume", "deployment/halted", "-n", "pay")
     world.cluster.kubectl("rollout", "restart", "deployment/plain", "-n", "pay")
     world.cluster.kubectl("delete", "pod", "bare", "-n", "shop")
-    until(lambda: world.revisions()[None] == 0)
+    world.until(lambda: world.revisions()[None] == 0)
     assert world.injector("upgrade", "resume", "left").exit_code == 0
     code, said = world.run("left")
     assert (code, world.state("left")["phase"]) == (0, "Completed"), said
@@ -76,8 +77,8 @@ def test_work_that_is_left_is_named_and_the_upgrade_is_complete_once_it_is_done(
 def test_a_namespace_that_is_moved_away_is_named_and_a_second_upgrade_is_refused(world: World) -> None:
     document = world.document("moved", {"namespaces": ["dev"]}, {"name": "rest"}, limits=ONE_BY_ONE)
     runner = world.start(document)
-    until(lambda: world.state("moved").get("wave") == 1)
-    until(partial(has_done, world, "moved", 1))
+    world.until(lambda: world.state("moved").get("wave") == 1, runner)
+    world.until(partial(has_done, world, "moved", 1), runner)
     world.injector("upgrade", "pause", "moved")
     said, _ = runner.communicate(timeout=600)
     assert runner.returncode == 3, said
@@ -91,7 +92,7 @@ def test_a_namespace_that_is_moved_away_is_named_and_a_second_upgrade_is_refused
     code, said = world.run(document)
 
     assert (code, world.state("moved")["phase"]) == (6, "Incomplete"), said
-    names = left(world, "moved")
+    names = remaining(world, "moved")
     assert names
     assert all(name.partition(" ")[2].startswith("pay/") for name in names)
     assert all("its namespace leads to 1-28 instead of prod" in reason for reason in names.values())
@@ -102,7 +103,7 @@ def test_a_namespace_that_is_moved_away_is_named_and_a_second_upgrade_is_refused
 def test_a_rollback_needs_only_the_old_revision_and_nothing_starts_again_by_itself(world: World) -> None:
     document = world.document("back", {"namespaces": ["dev"]}, {"name": "rest"}, limits=ONE_BY_ONE)
     runner = world.start(document)
-    until(partial(has_done, world, "back", 2))
+    world.until(partial(has_done, world, "back", 2), runner)
     stop(runner)
     remove_revision(world, NEW)
     assert world.injector("upgrade", "rollback", "back").exit_code == 0
@@ -120,7 +121,7 @@ def test_a_rollback_needs_only_the_old_revision_and_nothing_starts_again_by_itse
 def test_an_upgrade_goes_on_without_the_old_revision(world: World) -> None:
     document = world.document("on", {"namespaces": ["dev"]}, {"name": "rest"}, limits=ONE_BY_ONE)
     runner = world.start(document)
-    until(partial(has_done, world, "on", 2))
+    world.until(partial(has_done, world, "on", 2), runner)
     stop(runner)
     remove_revision(world, OLD)
     code, said = world.run(document)
@@ -131,7 +132,7 @@ def test_an_upgrade_goes_on_without_the_old_revision(world: World) -> None:
 def test_a_tag_that_kubectl_changed_pauses_and_a_rollback_overwrites_it(world: World) -> None:
     document = world.document("weights", {"weight": 60}, {"weight": 100}, limits=ONE_BY_ONE)
     runner = world.start(document)
-    until(partial(has_done, world, "weights", 1))
+    world.until(partial(has_done, world, "weights", 1), runner)
     world.cluster.kubectl(
         "label", "mutatingwebhookconfiguration", "istio-revision-tag-prod", f"istio.io/rev={OLD}", "--overwrite"
     )
@@ -149,7 +150,7 @@ def test_a_tag_that_kubectl_changed_pauses_and_a_rollback_overwrites_it(world: W
 def test_a_tag_that_was_deleted_pauses_and_a_rollback_writes_it_again(world: World) -> None:
     document = world.document("gone", limits=ONE_BY_ONE)
     runner = world.start(document)
-    until(partial(has_done, world, "gone", 1))
+    world.until(partial(has_done, world, "gone", 1), runner)
     world.cluster.kubectl("delete", "mutatingwebhookconfiguration", "istio-revision-tag-prod")
     said, _ = runner.communicate(timeout=600)
     assert (runner.returncode, world.state("gone")["phase"]) == (3, "Paused"), said
@@ -161,7 +162,7 @@ def test_pinned_workloads_are_in_the_plan_and_keep_their_revision(world: World) 
     own = workload("Deployment", "own", "solo", labels={"istio.io/rev": OLD}, replicas=2)
     world.places = {*world.places, "solo"}
     world.cluster.apply(namespace_of("solo"), hold, own)
-    until(lambda: world.settled() and world.revisions() == {OLD: PODS + 3})
+    world.until_running({OLD: PODS + 3})
 
     for waves in ([{"name": "all"}], [{"weight": 50}, {"weight": 100}]):
         plan = json.loads(world.injector("upgrade", "plan", str(world.document("pin", *waves)), "-o", "json").stdout)
@@ -176,15 +177,15 @@ def test_pinned_workloads_are_in_the_plan_and_keep_their_revision(world: World) 
     assert world.revisions() == {NEW: PODS, OLD: 3}
 
     world.cluster.kubectl("delete", "pods", "-A", "-l", "app in (hold, own)")
-    until(lambda: world.settled() and world.revisions() == {NEW: PODS, OLD: 3})
+    world.until_running({NEW: PODS, OLD: 3})
 
 
 def test_workloads_that_were_broken_before_hold_up_no_other(world: World) -> None:
     world.cluster.apply(workload("Deployment", "old", "shop", replicas=12, pod={"nodeSelector": {"cluster": "none"}}))
-    until(lambda: sum(pod["metadata"]["labels"]["app"] == "old" for pod in world.items("pods")) == 12)
+    world.until(lambda: sum(pod["metadata"]["labels"]["app"] == "old" for pod in world.items("pods")) == 12)
     code, said = world.run(world.document("before", timeout="40s", limits={"unavailablePodsPerNamespace": 4}))
 
     assert (code, world.state("before")["phase"]) == (3, "Paused"), said
     assert "Deployment shop/old" in world.state("before")["reason"]
     restarts = world.templates()
-    assert {restarts[name_of(each)] for each in FLEET} == {2}
+    assert {restarts[name_of(item)] for item in FLEET} == {2}

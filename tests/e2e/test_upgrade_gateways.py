@@ -11,7 +11,6 @@ from tests.e2e.cluster import Cluster
 from tests.e2e.conftest import Figure
 from tests.e2e.fleet import LONG, NEW, OLD, PLACES, World, fleet_of, pods_of, world_of
 from tests.e2e.gateways import PLACE, Istiods
-from tests.e2e.served import until
 from tests.manifests import namespace_of
 
 SHORTEST = 4.0
@@ -36,7 +35,7 @@ def upgrade_and_roll_back(world: World, count: int) -> float:
     istiods.install(count)
     before, pods = istiods.labels(), sum(world.revisions().values())
     with istiods.running():
-        until(lambda: len(istiods.in_service) == count)
+        world.until(lambda: len(istiods.in_service) == count)
         document = world.document(
             "edge", {"namespaces": ["dev"]}, {"name": "rest"}, gateways={"soak": "1s"}, limits=LIMITS
         )
@@ -47,7 +46,7 @@ def upgrade_and_roll_back(world: World, count: int) -> float:
 
         code, said = world.run(document)
         assert (code, world.state("edge")["phase"]) == (0, "Completed"), said
-        until(lambda: set(istiods.in_service.values()) == {NEW})
+        world.until(lambda: set(istiods.in_service.values()) == {NEW})
         assert (world.revisions(), istiods.labels()) == ({NEW: pods}, before)
         check_steps(istiods, count)
         took = istiods.steps[-1].time - istiods.steps[0].time
@@ -56,7 +55,7 @@ def upgrade_and_roll_back(world: World, count: int) -> float:
         assert world.injector("upgrade", "rollback", "edge").exit_code == 0
         code, said = world.run("edge")
         assert (code, world.state("edge")["phase"]) == (4, "RolledBack"), said
-        until(lambda: set(istiods.in_service.values()) == {OLD})
+        world.until(lambda: set(istiods.in_service.values()) == {OLD})
         assert (world.revisions(), istiods.labels()) == ({OLD: pods}, before)
         # The pins of a rollback are written without a wait, so that pods of other Gateways may still be replaced by their own revision.
         istiods.overlaps.clear()

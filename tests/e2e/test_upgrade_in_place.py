@@ -11,7 +11,6 @@ import pytest
 from tests.e2e.cluster import Cluster
 from tests.e2e.conftest import Figure
 from tests.e2e.fleet import FLEET, HOME, LONG, OLD, World, fleet_of, name_of, pods_of, world_of
-from tests.e2e.served import until
 from tests.factories import make_pod
 from tests.manifests import control_plane
 
@@ -36,7 +35,7 @@ def patch_control_plane(world: World, version: str) -> None:
     """Give the proxies of the old revision another version, and wait until the API server's new pods get it."""
     world.cluster.apply(*control_plane(HOME, OLD, tag=version))
     pod = make_pod(namespace=min(world.places))
-    until(lambda: f":{version}" in json.dumps(world.cluster.tried(pod)))
+    world.until(lambda: f":{version}" in json.dumps(world.cluster.tried(pod)))
 
 
 def test_workloads_restart_once_but_not_those_that_restarted_by_themselves(world: World) -> None:
@@ -44,7 +43,7 @@ def test_workloads_restart_once_but_not_those_that_restarted_by_themselves(world
     patch_control_plane(world, "1.28.3")
     for name in BY_THEMSELVES:
         world.cluster.kubectl("rollout", "restart", *name.split())
-    until(lambda: world.settled() and proxies(world) == {"1.28.0": pods - 4, "1.28.3": 4})
+    world.until(lambda: not world.unavailable() and proxies(world) == {"1.28.0": pods - 4, "1.28.3": 4})
     document = world.document("patch", {"namespaces": ["dev"]}, {"name": "rest"}, tag=None, to=OLD)
 
     planned = world.injector("upgrade", "plan", str(document))
@@ -68,7 +67,7 @@ def test_a_large_fleet_is_patched_in_place(nodes: Cluster, tmp_path: Path, figur
         for workload in own:
             meta = workload["metadata"]
             world.cluster.kubectl("rollout", "restart", f"deployment/{meta['name']}", "-n", meta["namespace"])
-        until(lambda: world.settled() and proxies(world)["1.28.3"] == 2 * len(own))
+        world.until(lambda: not world.unavailable() and proxies(world)["1.28.3"] == 2 * len(own))
         document = world.document("large", {"name": "all"}, tag=None, to=OLD, limits=limits)
         code, said = world.run(document)
 

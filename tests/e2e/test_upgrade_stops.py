@@ -19,7 +19,7 @@ import yaml
 from tests.architecture.serving import free_ports
 from tests.e2e.fleet import HOME, LONG, NEW, OLD, PLACES, PODS, PODS_OF_DEV, RUN_LIMIT, World
 from tests.e2e.policies import admission_policy
-from tests.e2e.served import started, until
+from tests.e2e.served import started
 from tests.factories import make_pod
 from tests.manifests import make_object, workload
 
@@ -31,7 +31,7 @@ PROMETHEUS = os.environ.get("PROMETHEUS") or shutil.which("prometheus")
 def test_a_rollout_that_hangs_pauses_the_upgrade_and_a_rollback_brings_all_back(world: World) -> None:
     world.cluster.kubectl("label", "nodes", "--all", "cluster=open")
     world.cluster.apply(workload("Deployment", "stuck", "shop", replicas=3, pod={"nodeSelector": {"cluster": "open"}}))
-    until(world.settled)
+    world.until(lambda: not world.unavailable())
     world.cluster.kubectl("label", "nodes", "--all", "cluster-")  # new pods have no place, running ones stay
     document = world.document("stuck", {"namespaces": ["dev"]}, {"name": "rest"}, timeout="20s")
 
@@ -43,8 +43,8 @@ def test_a_rollout_that_hangs_pauses_the_upgrade_and_a_rollback_brings_all_back(
     assert moved[NEW] >= 8
     assert moved[OLD] >= 3
     labels = {"from": OLD, "to": NEW}
-    left = len(world.outdated("shop"))
-    until(lambda: world.server.total("injector_drift_workloads", namespace="shop", **labels) == left)
+    outdated = len(world.outdated("shop"))
+    world.until(lambda: world.server.total("injector_drift_workloads", namespace="shop", **labels) == outdated)
     assert world.server.total("injector_drift_workloads", namespace="dev") == 0
 
     before = world.templates()
@@ -52,7 +52,7 @@ def test_a_rollout_that_hangs_pauses_the_upgrade_and_a_rollback_brings_all_back(
     assert world.injector("upgrade", "rollback", "stuck").exit_code == 0
     code, said = world.run(document)
     assert (code, world.state("stuck")["phase"]) == (4, "RolledBack"), said
-    until(lambda: world.revisions() == {OLD: PODS + 3})
+    world.until(lambda: world.revisions() == {OLD: PODS + 3})
     assert all(count <= before[name] + 1 for name, count in world.templates().items())
     tag = world.cluster.get("mutatingwebhookconfiguration", "istio-revision-tag-prod")["metadata"]
     assert tag["labels"]["istio.io/rev"] == OLD
@@ -64,7 +64,9 @@ def test_budgets_are_waited_for_and_a_refused_pod_stops_the_wave(world: World) -
     world.cluster.apply({**budget, "spec": {"selector": selector, "maxUnavailable": 0}})
     process = world.start(world.document("budget"))
     try:
-        until(lambda: "waiting for PodDisruptionBudget shop/all" in world.state("budget").get("reason", ""))
+        world.until(
+            lambda: "waiting for PodDisruptionBudget shop/all" in world.state("budget").get("reason", ""), process
+        )
         time.sleep(HOLD)
         assert world.templates()["Deployment shop/web-0"] == 1
         world.cluster.apply({**budget, "spec": {"selector": selector, "maxUnavailable": 1}})
@@ -74,7 +76,7 @@ def test_budgets_are_waited_for_and_a_refused_pod_stops_the_wave(world: World) -
     assert world.state("budget")["phase"] == "Completed", said
 
     world.cluster.apply(*admission_policy("pay", "false"))
-    until(lambda: "no-net-admin" in world.cluster.refusal(make_pod(namespace="pay"), "pay"))
+    world.until(lambda: "no-net-admin" in world.cluster.refusal(make_pod(namespace="pay"), "pay"))
     back = world.document("back", {"namespaces": ["pay"]}, {"name": "rest"}, **{"from": NEW, "to": OLD})
     code, said = world.run(back)
     assert (code, world.state("back")["phase"]) == (3, "Paused"), said

@@ -33,8 +33,8 @@ def webhook(name: str, namespace: list[Requirement], pod: list[Requirement], **f
         "admissionReviewVersions": ["v1"],
         "sideEffects": "None",
         "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
-        "namespaceSelector": {"matchExpressions": [_expression(*each) for each in namespace]},
-        "objectSelector": {"matchExpressions": [_expression(*each) for each in pod]},
+        "namespaceSelector": {"matchExpressions": [_expression(*requirement) for requirement in namespace]},
+        "objectSelector": {"matchExpressions": [_expression(*requirement) for requirement in pod]},
         **fields,
     }
 
@@ -80,7 +80,11 @@ VENDORS: dict[str, tuple[str, str, list[dict[str, Any]]]] = {
             )
         ],
     ),
-    "rancher": ("default", "/inject", [{**each, "matchConditions": CONDITIONS} for each in _by_default(*RANCHER)]),
+    "rancher": (
+        "default",
+        "/inject",
+        [{**webhook, "matchConditions": CONDITIONS} for webhook in _by_default(*RANCHER)],
+    ),
 }
 NAMESPACES: dict[str, dict[str, str]] = {
     "plain": {},
@@ -108,8 +112,8 @@ PODS: dict[str, dict[str, str]] = {
 @pytest.fixture(scope="module")
 def called(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorder]:
     """The webhook that all vendors' configurations call."""
-    with recorder(tmp_path_factory.mktemp("recorder")) as made:
-        yield made
+    with recorder(tmp_path_factory.mktemp("recorder")) as webhook:
+        yield webhook
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +148,7 @@ def _configuration(vendor: str, called: Recorder) -> dict[str, Any]:
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingWebhookConfiguration",
         "metadata": {"name": f"istio-sidecar-injector-{vendor}", "labels": {REV: rev, "app": "sidecar-injector"}},
-        "webhooks": [{**each, "clientConfig": client, "timeoutSeconds": 30} for each in webhooks],
+        "webhooks": [{**webhook, "clientConfig": client, "timeoutSeconds": 30} for webhook in webhooks],
     }
 
 
@@ -187,10 +191,10 @@ def test_explain_and_analyze_agree_with_the_api_server(
 
     for result in explained, of_files:
         workloads = json.loads(result.stdout)["workloads"]
-        answers = {(each["namespace"], each["name"]): each["reason"] != "no_webhook" for each in workloads}
+        answers = {(row["namespace"], row["name"]): row["reason"] != "no_webhook" for row in workloads}
         assert {key: answers[key] for key in actual} == actual
     assert len(set(actual.values())) == 2
-    codes = {(each["code"], each["origin"]) for each in json.loads(analyzed.stdout)}
+    codes = {(message["code"], message["origin"]) for message in json.loads(analyzed.stdout)}
     for place, labels in places.items():
         says_none = ("INJ0001", f"Namespace {place}") in codes
         asks = labels.get(INJECTION) == "enabled" or (REV in labels and INJECTION not in labels)

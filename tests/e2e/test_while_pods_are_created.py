@@ -62,14 +62,13 @@ class Site:
 
     def pods(self, load: int = 0) -> list[Pod]:
         """Return pods of every workload that are created from now on."""
-        return self.loads[load].each()
+        return self.loads[load].from_every_workload()
 
     def images(self, load: int = 0) -> set[str]:
         return {pod.image for pod in self.pods(load)}
 
     def faults(self) -> str:
-        found: list[str] = self.served.status()["webhookErrors"]
-        return "\n".join(found)
+        return "\n".join(self.served.status()["webhookErrors"])
 
     @contextmanager
     def losing_nothing(self) -> Iterator[None]:
@@ -77,10 +76,10 @@ class Site:
         begun = time.monotonic()
         yield
         for load in self.loads:
-            load.each()
-            found = load.since(begun)
-            assert [pod.failure for pod in found if pod.failure] == []
-            assert "" not in {pod.image for pod in found}
+            load.from_every_workload()
+            pods = load.since(begun)
+            assert [pod.failure for pod in pods if pod.failure] == []
+            assert "" not in {pod.image for pod in pods}
 
 
 @pytest.fixture(scope="module")
@@ -94,17 +93,17 @@ def site(cluster: Cluster, trusted: Certificate, tmp_path_factory: pytest.TempPa
         url = f"https://127.0.0.1:{served.port}"
         endpoint = ("--url", url, "--ca-bundle", str(trusted.authority), "--timeout", "30s")
         loads = tuple(Load(cluster, name, workloads=WORKLOADS, rate=WORKLOADS) for name in (BUSY, USUAL))
-        made = Site(cluster, served, loads, endpoint)
+        site = Site(cluster, served, loads, endpoint)
         for revision in (OLD, NEW):
-            made.done("webhook", "apply", "--revision", revision, *endpoint)
+            site.done("webhook", "apply", "--revision", revision, *endpoint)
         for tag in (TAG, DEFAULT_NAME):
-            made.done("tag", "set", tag, "--revision", OLD)
+            site.done("tag", "set", tag, "--revision", OLD)
         cluster.apply(*(namespace_of(name, {"istio.io/rev": TAG}) for name in (BUSY, QUIET)))
         cluster.apply(namespace_of(USUAL, {"istio-injection": "enabled"}))
         served.until(lambda: served.readiness() == "ok")
         served.until(lambda: all(calls(cluster, name) for name in (BUSY, USUAL)))
         with created_meanwhile(loads[0]), created_meanwhile(loads[1]):
-            yield made
+            yield site
 
 
 @pytest.fixture(autouse=True)
@@ -122,12 +121,12 @@ def test_a_weighted_tag_serves_through_changes_and_a_deleted_revision(site: Site
         before = {pod.workload: pod.image for pod in site.pods()}
         assert set(before.values()) == set(IMAGES.values())
 
-        for each in maps:
-            assert site.cluster.kubectl("replace", "--force", "-f", "-", given=each).returncode == 0
+        for item in maps:
+            assert site.cluster.kubectl("replace", "--force", "-f", "-", stdin=item).returncode == 0
         assert {pod.workload: pod.image for pod in site.pods()} == before
 
-        for each in maps:
-            site.cluster.delete("configmap", each["metadata"]["name"], HOME)
+        for item in maps:
+            site.cluster.delete("configmap", item["metadata"]["name"], HOME)
         site.served.until(lambda: site.served.total("injector_revision_removed", revision=NEW) == 1)
         assert "which was removed" in "".join(site.served.status()["tagErrors"])
         site.served.until(lambda: NEW not in {row["name"] for row in site.served.status()["revisions"]})
@@ -165,10 +164,10 @@ def test_a_webhook_that_is_taken_back_is_reported_until_it_is_written_again(site
     with site.losing_nothing():
         taken = site.cluster.get(KIND, TAG_OBJECT)
         del taken["metadata"]["managedFields"], taken["metadata"]["resourceVersion"]
-        for each in taken["webhooks"]:  # to where istiod's path is, which the tag `default` serves here
-            each["clientConfig"]["url"] = each["clientConfig"]["url"].removesuffix(f"/{TAG}")
+        for webhook in taken["webhooks"]:  # to where istiod's path is, which the tag `default` serves here
+            webhook["clientConfig"]["url"] = webhook["clientConfig"]["url"].removesuffix(f"/{TAG}")
         flags = ("--server-side", "--force-conflicts", "--field-manager=helm")
-        assert site.cluster.kubectl("apply", *flags, "-f", "-", given=taken).returncode == 0
+        assert site.cluster.kubectl("apply", *flags, "-f", "-", stdin=taken).returncode == 0
         site.served.until(lambda: "as `helm` wrote it; run `injector tag set prod" in site.faults())
         assert "as `helm` wrote it" in site.run("tag", "list").stderr
         site.pods()
@@ -195,8 +194,8 @@ def test_a_revision_is_removed_once_no_pod_has_its_sidecar(site: Site) -> None:
 
 def test_a_webhook_without_a_bundle_is_reported_and_disturbs_no_other(site: Site) -> None:
     fresh = revision_webhook("fresh", WebhookOptions(Endpoint("istiod-fresh", HOME)))
-    for each in fresh["webhooks"]:
-        each["clientConfig"]["service"]["path"] = "/inject"  # as Istio's chart renders it
+    for webhook in fresh["webhooks"]:
+        webhook["clientConfig"]["service"]["path"] = "/inject"  # as Istio's chart renders it
     with site.losing_nothing():
         site.cluster.apply(fresh)
         site.served.until(lambda: "INJECTION_WEBHOOK_CONFIG_NAME is empty" in site.faults())
@@ -254,7 +253,7 @@ def test_workloads_are_compared_and_their_status_is_shown(site: Site) -> None:
     names = {(BUSY, f"w{number}") for number in range(WORKLOADS)} | {
         (USUAL, f"w{number}") for number in range(WORKLOADS)
     }
-    assert {(each["namespace"], each["name"]) for each in compared["workloads"]} >= names
+    assert {(workload["namespace"], workload["name"]) for workload in compared["workloads"]} >= names
     assert {row["name"] for row in rows["workloads"]} >= {f"w{number}" for number in range(WORKLOADS)}
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from typing import Any
+from uuid import uuid4
 
 import yaml
 
-from tests.e2e.cluster import Cluster
-from tests.e2e.served import Certificate, command
+from tests.e2e.cluster import PATHS, Cluster
+from tests.e2e.served import Certificate, command, until
+from tests.manifests import make_object, pod_webhook
 
 
 def written(what: str, *arguments: str, port: int, trusted: Certificate) -> list[dict[str, Any]]:
@@ -23,8 +26,34 @@ def written(what: str, *arguments: str, port: int, trusted: Certificate) -> list
 def calling(cluster: Cluster, configurations: list[dict[str, Any]]) -> Iterator[None]:
     """Let the API server call these webhooks while the block runs."""
     cluster.apply(*configurations)
+    wait_for_webhooks(cluster)
     try:
         yield
     finally:
-        for each in configurations:
-            cluster.delete("mutatingwebhookconfiguration", each["metadata"]["name"])
+        for configuration in configurations:
+            cluster.delete("mutatingwebhookconfiguration", configuration["metadata"]["name"])
+
+
+def wait_for_webhooks(cluster: Cluster) -> None:
+    """Wait until the API server calls the webhooks that were written before, as they are now.
+
+    It learns of webhooks in the order of their changes, a moment after they are written. So the last one is written here: it refuses a
+    ConfigMap, because nothing answers.
+    """
+    name = f"probe-{uuid4().hex}"
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
+    entry = pod_webhook(
+        "probe.example.com",
+        {"url": "https://127.0.0.1:1/"},
+        rules=[rule],
+        objectSelector={"matchLabels": {"probe": name}},
+    )
+    path = f"{PATHS['mutatingwebhookconfiguration']}/{name}"
+    probe = make_object("ConfigMap", name, "default", {"probe": name})
+    cluster.apply(make_object("MutatingWebhookConfiguration", name, webhooks=[entry]))
+    try:
+        until(
+            lambda: cluster.request("/api/v1/namespaces/default/configmaps?dryRun=All", probe)[0] != HTTPStatus.CREATED
+        )
+    finally:
+        cluster.request(path, method="DELETE")

@@ -142,7 +142,7 @@ class TaggedCluster:
 
     def _kubectl(self, *arguments: str, objects: Sequence[dict[str, Any]] = ()) -> None:
         items = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
-        done = self.cluster.kubectl(*arguments, given=items)
+        done = self.cluster.kubectl(*arguments, stdin=items)
         assert done.returncode == 0, done.stderr
 
     def _run(self, tool: str, *arguments: str) -> Done:

@@ -306,7 +306,7 @@ def to_new(day: Day) -> None:
 def write_as_istioctl(day: Day) -> None:
     """Write the tag as ``istioctl tag set prod --revision 1-28 --overwrite`` does."""
     flags = ("--server-side", "--force-conflicts", "--field-manager=istioctl")
-    done = day.world.cluster.kubectl("apply", *flags, "-f", "-", given=tag_webhook("prod", OLD, day.world.webhooks))
+    done = day.world.cluster.kubectl("apply", *flags, "-f", "-", stdin=tag_webhook("prod", OLD, day.world.webhooks))
     assert done.returncode == 0, done.stderr
 
 
