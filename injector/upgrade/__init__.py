@@ -5,8 +5,9 @@
 - ``survey``: the revisions, the tag and the workloads of the cluster. ``plan``: the wave of each workload, and how its pods would change.
 - ``run``: the loop: it observes (``observe``, ``tag``, ``preflight``, ``gates``), decides (``step``), stores the decision, and acts.
 - ``gatewaywave``: how Gateways are pinned before the tag moves, and released one at a time.
-- ``remaining``: the work that is left at the end. ``single``: the commands that read the cluster.
+- ``remaining``: the work that is left at the end. ``statefulset``: the pods for which a rollout waits.
+- ``single``: the commands that read the cluster.
 
-``document``, ``plan``, ``state``, ``status``, ``step``, ``gatewaywave`` and ``remaining`` are pure.
+``document``, ``plan``, ``state``, ``status``, ``step``, ``gatewaywave``, ``statefulset`` and ``remaining`` are pure.
 ``docs/reference/upgrades.md`` describes the rules.
 """

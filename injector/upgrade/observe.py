@@ -23,6 +23,7 @@ from injector.revisions.tags import workload_key
 from injector.upgrade.document import GROUP
 from injector.upgrade.gatewaywave import ObservedGateway
 from injector.upgrade.plan import RESTARTABLE, ROLLOUT, ROLLOUT_GROUP, STAYS, Key, key_of, restart_of
+from injector.upgrade.statefulset import newest_template, unready_pod
 from injector.upgrade.step import ObservedWorkload
 
 if TYPE_CHECKING:
@@ -116,9 +117,7 @@ def workload_facts(item: Mapping[str, Any], kind: str) -> WorkloadFacts:
         # The API server refuses its new pods, for example by a quota.
         trouble=_condition_message(status, "ReplicaFailure", "True"),
     )
-    labels, ordered = mapping_at(spec, "template", "metadata", "labels"), ""
-    if kind == "StatefulSet" and spec.get("podManagementPolicy") != "Parallel":
-        ordered = str(status.get("updateRevision") or "")
+    labels, ordered = mapping_at(spec, "template", "metadata", "labels"), newest_template(obj)
     template = mapping_at(spec, "template", "metadata")
     owner = controller_of(meta) or next(iter(meta.get("ownerReferences") or ()), {})
     is_gateways = owner.get("kind") == GATEWAY and str(owner.get("apiVersion", "")).startswith(f"{GATEWAY_GROUP}/")
@@ -179,10 +178,7 @@ def pod_facts(pod: Mapping[str, Any]) -> PodFacts | None:
     restarts = max((int(container.get("restartCount") or 0) for container in statuses), default=0)
     key = Key(*workload_key(pod, str(meta.get("namespace", ""))))
     trouble = _condition_message(status, "PodScheduled", "False")
-    name = template = ""
-    if key.kind == "StatefulSet" and _condition_message(status, "Ready", "False"):
-        name = str(meta.get("name", ""))
-        template = str((meta.get("labels") or {}).get("controller-revision-hash", ""))
+    name, template = unready_pod(pod) if key.kind == "StatefulSet" else ("", "")
     return PodFacts(key, revision[:_MAX_TEXT], restarts, fault, trouble, str(meta.get("uid", "")), name, template)
 
 
@@ -272,11 +268,7 @@ class Observer:
 
 
 def _with_broken(view: ObservedWorkload, known: WorkloadFacts, pods: Sequence[PodFacts]) -> ObservedWorkload:
-    """Return a workload with its pods that are not ready and that its controller does not replace by itself.
-
-    Follows ``updateStatefulSet`` in pkg/controller/statefulset/stateful_set_control.go: with OrderedReady, it waits for a pod that is not
-    ready before it replaces that by one of another template.
-    """
+    """Return a workload with its pods that are not ready and that its controller does not replace by itself."""
     if not known.ordered:
         return view
     broken = tuple(sorted(pod.name for pod in pods if pod.name))

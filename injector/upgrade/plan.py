@@ -98,6 +98,7 @@ class Workload:
         outdated_kinds: the kinds of changes between its outdated sidecars and those that their revision injects now.
         pods: its running pods, by the revision of their sidecar; None is the revision of pods without one.
         policy: the Pod Security policy that its namespace enforces.
+        unready: its pods that are not ready, if it is a StatefulSet whose controller waits for each pod.
     """
 
     created: Created
@@ -108,6 +109,7 @@ class Workload:
     policy: LevelVersion = UNRESTRICTED
     has_own_label: bool = False
     outdated_kinds: tuple[str, ...] = ()
+    unready: tuple[str, ...] = ()
 
     @property
     def key(self) -> Key:

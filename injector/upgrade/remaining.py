@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from injector.upgrade.plan import BLOCKED, NO_SIDECAR, RESTART, RESTARTABLE, ROLLOUT, SKIPPED, STAYS
 from injector.upgrade.state import Remaining
+from injector.upgrade.statefulset import delete_command
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -35,8 +36,7 @@ def gateways_left(upgrade: Upgrade, state: State) -> tuple[Remaining, ...]:
     """Return the Gateways that are still pinned, after a user has skipped their wave."""
     remedy = f"`injector upgrade resume {upgrade.name}` releases it"
     return tuple(
-        Remaining(f"Gateway {name}", f"it is pinned to revision {gateway.pin}", remedy)
-        for name, gateway in sorted(state.gateways.items())
+        Remaining(f"Gateway {name}", gateway.reason, remedy) for name, gateway in sorted(state.gateways.items())
     )
 
 
@@ -44,10 +44,11 @@ def left_after_abort(state: State, plan: Plan, workloads: Sequence[Workload]) ->
     """Return what an upgrade leaves that a user has ended: pins as they were observed, workloads, and restarts that are under way."""
     name, view = plan.upgrade.name, plan.gateway_view
     command = f"injector upgrade rollback {name}" if state.back else f"injector upgrade run {name} --again"
-    under_way = {item.workload: item for item in state.under_way}
+    broken = {str(workload.key) for workload in workloads if workload.unready}
+    under_way = {item.workload: item for item in state.under_way if item.workload not in broken}
     labels = {f"{gateway.namespace}/{gateway.name}": gateway.pin for gateway in view.gateways}
     pins = [
-        gateway.to_remaining(key)
+        (gateway if view.unknown else replace(gateway, moving=False)).to_remaining(key)
         for key, gateway in sorted(state.gateways.items())
         if view.unknown or labels.get(key) == gateway.pin
     ]
@@ -66,7 +67,7 @@ def _in_plan(plan: Plan, wrong: str) -> Iterator[Remaining]:
     for entry in plan.entries:
         if entry.action == BLOCKED and entry.note == NO_SIDECAR:
             count = entry.workload.pods[None]
-            yield Remaining(str(entry.key), f"pods without a sidecar: {count}", _restart_command(entry))
+            yield _remaining(entry, f"pods without a sidecar: {count}", _restart_command(entry))
         elif entry.action == BLOCKED:
             reason, _, remedy = entry.note.partition(": ")
             kinds = f" ({entry.kinds[0]})" if entry.kinds and not remedy else ""
@@ -75,10 +76,20 @@ def _in_plan(plan: Plan, wrong: str) -> Iterator[Remaining]:
             what = _has(entry.workload, wrong) if entry.workload.pods[wrong] else entry.workload.restart.trouble
             remedy = f"`injector upgrade retry {plan.upgrade.name} {entry.key.path}` restarts it"
             if what:
-                yield Remaining(str(entry.key), f"{what}: {SKIPPED}", remedy)
+                yield _remaining(entry, f"{what}: {SKIPPED}", remedy)
         elif entry.action == RESTART:
             remedy = f"`injector upgrade resume {plan.upgrade.name}` restarts it"
-            yield Remaining(str(entry.key), f"{_has(entry.workload, wrong)}: it was not restarted", remedy)
+            waits = f"its rollout waits for {', '.join(entry.workload.unready)} to be ready"
+            why = waits if entry.workload.unready else "it was not restarted"
+            yield _remaining(entry, f"{_has(entry.workload, wrong)}: {why}", remedy)
+
+
+def _remaining(entry: Entry, reason: str, remedy: str) -> Remaining:
+    """Return a workload that is left. A StatefulSet needs one more command if its controller waits for a pod that is not ready."""
+    if pods := entry.workload.unready:
+        command = delete_command(pods, entry.key.namespace)
+        remedy = f"if it does not become ready, repair the cause and run {command}; then {remedy}"
+    return Remaining(str(entry.key), reason, remedy)
 
 
 def _outside_of_tag(

@@ -94,8 +94,12 @@ class PinnedGateway:
         namespace, _, own = name.partition("/")
         value = "-" if self.label is None else f"={self.label} --overwrite"
         command = f"kubectl label gateways.gateway.networking.k8s.io {own} -n {namespace} {REVISION_LABEL}{value}"
-        reason = f"it is pinned to revision {self.pin}"
-        return Remaining(f"Gateway {name}", reason, f"`{command}` lets it follow its tag")
+        return Remaining(f"Gateway {name}", self.reason, f"`{command}` lets it follow its tag")
+
+    @property
+    def reason(self) -> str:
+        """Why it is left if the upgrade ends now. The label of one that is being released may be written already."""
+        return f"it {'was being released, and may still be' if self.moving else 'is'} pinned to revision {self.pin}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,6 +94,7 @@ from injector.upgrade.state import (
     needs_approval,
     promote,
 )
+from injector.upgrade.statefulset import delete_command
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -789,7 +790,7 @@ def _delete_command(inputs: StepInput, view: ObservedWorkload) -> str:
     names = view.stuck if inputs.state.back else view.broken
     if not names:
         return ""
-    command = f"`kubectl delete pod {' '.join(names)} -n {view.key.namespace}`"
+    command = delete_command(names, view.key.namespace)
     when = "" if inputs.state.back else "once the cause is repaired, or after a rollback, "
     return f"; {when}run {command}, since a StatefulSet does not replace a pod that is not ready"
 

@@ -36,6 +36,7 @@ from injector.upgrade.plan import (
     restart_of,
     unknown_restart,
 )
+from injector.upgrade.statefulset import UnreadyPods
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -84,8 +85,10 @@ async def read_fleet(
     # By name, because a list can be started again. A pod of a file may have no name.
     sidecar_of: dict[tuple[str, str | int], tuple[Key, str | None]] = {}
     statuses, outdated, kinds_of = PodStatuses(view), set[str](), defaultdict[Key, dict[str, None]](dict)
+    unready = UnreadyPods()
 
     def note(item: dict[str, Any]) -> None:
+        unready.note(item)
         if item["kind"] != "Pod":
             restarts[key_of(item)] = restart_of(item)
         elif not has_ended(item):
@@ -115,7 +118,10 @@ async def read_fleet(
         own_key = key if pods.get(key) else Key(*labels.workload.key)
         own, kinds = pods.get(own_key) or Counter(), tuple(kinds_of.get(own_key, ()))
         policy = enforced_level(labels.namespace)
-        return Workload(pod, name, labels.workload.pin, own, restart, policy, REVISION_LABEL in labels.pod, kinds)
+        waiting = unready.of(key)
+        return Workload(
+            pod, name, labels.workload.pin, own, restart, policy, REVISION_LABEL in labels.pod, kinds, waiting
+        )
 
     skipped = notes_of_unknown_namespaces({workload.namespace for workload in created} - view.namespaces.keys())
     known = [workload for workload in created if workload.namespace in view.namespaces]
@@ -123,9 +129,8 @@ async def read_fleet(
     of_tag = [item for item in view.configurations if document.tag and labels_of(item).get(TAG_LABEL) == document.tag]
     notes = (*view.notes, *owned_lines((WEBHOOKS, item) for item in of_tag), *skipped)
     state = view.revisions.state
-    gateways = GatewayView()
-    if document.tag:
-        gateways = await read_gateways(reader, sources.istio_namespace, minors_of(state.revisions), state.tags)
+    home, minors = sources.istio_namespace, minors_of(state.revisions)
+    gateways = await read_gateways(reader, home, minors, state.tags) if document.tag else GatewayView()
     return Fleet(
         source, target, tags.get(document.tag), workloads, (old, new), notes, frozenset(outdated), gateways=gateways
     )

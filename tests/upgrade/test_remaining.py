@@ -23,6 +23,7 @@ def test_nothing_is_left_if_all_pods_have_the_new_revision() -> None:
     assert left(workload("web", has=OLD), back=True) == []
 
 
+DELETE = "if it does not become ready, repair the cause and run `kubectl delete pod"
 PAUSED = Restart("its rollout is paused: resume it")
 
 
@@ -31,6 +32,11 @@ PAUSED = Restart("its rollout is paused: resume it")
     [
         ({}, "pods with revision 1-28: 2: it was not restarted", "`injector upgrade resume up` restarts it"),
         ({"restart": PAUSED}, "pods with revision 1-28: 2: its rollout is paused", "resume it"),
+        (
+            {"unready": ("db-1", "db-2")},
+            "pods with revision 1-28: 2: its rollout waits for db-1, db-2 to be ready",
+            f"{DELETE} db-1 db-2 -n shop`; then `injector upgrade resume up` restarts it",
+        ),
         ({"has": None}, "pods without a sidecar: 2", "`kubectl rollout restart deployment/web -n shop`"),
         ({"has": None, "restart": PAUSED}, "pods without a sidecar: 2", "resume it"),
         (
@@ -81,10 +87,14 @@ def test_a_pod_that_asks_for_no_sidecar_is_not_left() -> None:
 
 def test_a_skipped_workload_is_left_if_it_has_old_pods_or_does_not_work() -> None:
     broken = Restart("", 1, {}, "pods that are not available already: 1 of 2")
-    workloads = workload("old"), workload("good", has=NEW), workload("broken", has=NEW, restart=broken)
+    stuck = workload("stuck", unready=("stuck-0",))
+    workloads = workload("old"), workload("good", has=NEW), workload("broken", has=NEW, restart=broken), stuck
     plan = make_plan(upgrade(), PROD, fleet(workloads)).without([str(each.key) for each in workloads])
 
-    assert [(item.workload, item.reason) for item in work_left(plan, workloads, ())] == [
+    items = work_left(plan, workloads, ())
+    assert [(item.workload, item.reason) for item in items] == [
         ("Deployment shop/broken", "pods that are not available already: 1 of 2: skipped by a user"),
         ("Deployment shop/old", "pods with revision 1-28: 2: skipped by a user"),
+        ("Deployment shop/stuck", "pods with revision 1-28: 2: skipped by a user"),
     ]
+    assert "run `kubectl delete pod stuck-0 -n shop`; then `injector upgrade retry up" in items[-1].remedy

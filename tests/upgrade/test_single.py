@@ -153,6 +153,7 @@ B_LEFT = (
     "it is pinned to revision 1-28",
     f"`{LABEL} b -n shop istio.io/rev=prod --overwrite` lets it follow its tag",
 )
+B_UNKNOWN = (B_LEFT[0], "it was being released, and may still be pinned to revision 1-28", B_LEFT[2])
 
 
 def listed(state: State) -> list[tuple[str, str, str]]:
@@ -166,17 +167,25 @@ async def abort_with(surveyor: FakeSurveyor, **fields: Any) -> tuple[State, str]
 
 
 async def test_an_aborted_upgrade_names_what_is_left_with_commands_that_it_accepts() -> None:
-    workloads = workload("web"), workload("api"), workload("done", has=NEW), workload("gone", requested=OLD)
-    fields = {"restarting": {"Deployment shop/api": PlannedRestart(100.0, 100.0)}, "namespaces": ("shop",)}
+    stuck, gone = workload("db", unready=("db-1",)), workload("gone", requested=OLD)
+    workloads = workload("web"), workload("api"), workload("done", has=NEW), gone, stuck
+    restarting = {f"Deployment shop/{name}": PlannedRestart(100.0, 100.0) for name in ("api", "db")}
+    fields = {"restarting": restarting, "namespaces": ("shop",)}
     state, fault = await abort_with(FakeSurveyor(lambda: workloads), **fields)
 
     assert (state.phase, fault) == (ABORTED, "")
-    assert state.reason.endswith("; left: Deployment shop/api, Deployment shop/gone, Deployment shop/web")
+    assert state.reason.endswith("; left: Deployment shop/api, Deployment shop/db, Deployment shop/gone and 1 more")
+    delete = "if it does not become ready, repair the cause and run `kubectl delete pod"
     label = "`kubectl label namespace shop istio.io/rev=prod --overwrite`"
-    gone = "pods with revision 1-28: 2: its namespace leads to 1-28 instead of prod"
+    why = "pods with revision 1-28: 2: its namespace leads to 1-28 instead of prod"
     assert listed(state) == [
         ("Deployment shop/api", "its restart is under way", "wait for the end of its rollout"),
-        ("Deployment shop/gone", gone, f"{label}, and then `injector upgrade run up --again`"),
+        (
+            "Deployment shop/db",
+            "pods with revision 1-28: 2: its rollout waits for db-1 to be ready",
+            f"{delete} db-1 -n shop`; then `injector upgrade run up --again` restarts it",
+        ),
+        ("Deployment shop/gone", why, f"{label}, and then `injector upgrade run up --again`"),
         ("Deployment shop/web", "pods with revision 1-28: 2: it was not restarted", "`injector upgrade run up --again` restarts it"),
     ]  # fmt: skip
 
@@ -195,7 +204,7 @@ async def test_an_aborted_rollback_names_what_is_left_and_can_go_back_again() ->
         ({"edge/a": OLD, "shop/b": OLD}, [A_LEFT, B_LEFT]),
         ({"edge/a": OLD, "shop/b": "prod"}, [A_LEFT]),
         ({"shop/b": "other"}, []),
-        (None, [A_LEFT, B_LEFT]),
+        (None, [A_LEFT, B_UNKNOWN]),
     ],
 )
 async def test_an_aborted_upgrade_names_the_gateways_that_are_pinned(
@@ -217,7 +226,7 @@ async def test_an_upgrade_is_aborted_although_the_cluster_cannot_be_read() -> No
     state, fault = await abort_with(FakeSurveyor(fail), gateways=PINS, restarting=restarting)
 
     api = ("Deployment shop/api", "its restart is under way", "wait for the end of its rollout")
-    assert (state.phase, fault, listed(state)) == (ABORTED, "the tag is gone", [A_LEFT, B_LEFT, api])
+    assert (state.phase, fault, listed(state)) == (ABORTED, "the tag is gone", [A_LEFT, B_UNKNOWN, api])
 
 
 def test_what_is_left_of_an_accepted_upgrade_has_no_command_that_it_refuses() -> None:

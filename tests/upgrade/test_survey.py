@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import pytest
 
-from injector.cluster.resources import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, PODS, WEBHOOKS, Resource
+from injector.cluster.resources import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, PODS, STATEFUL_SETS, WEBHOOKS, Resource
 from injector.cluster.session import ThreadSession
 from injector.errors import ClusterError, InjectorError
 from injector.fleet.sources import RevisionSources
@@ -136,3 +136,34 @@ async def test_a_tag_that_was_deleted_says_how_to_set_it_and_a_rollback_writes_i
     assert view.fault == "it does not exist; run `injector tag set prod --revision 1-28` first"
     await asyncio.to_thread(write_tag, ThreadSession(asyncio.get_running_loop(), api), HOME, PROD, view)
     assert (await read_tag(api, upgrade())).tag == PROD
+
+
+def stateful(policy: str = "OrderedReady") -> dict[str, Any]:
+    return {
+        **deployment("db", "shop"),
+        "kind": "StatefulSet",
+        "spec": {**deployment("db", "shop")["spec"], "podManagementPolicy": policy},
+        "status": {"updateRevision": "db-2"},
+    }
+
+
+def pod_of_db(name: str, *, is_ready: bool, phase: str = "Running") -> dict[str, Any]:
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": "1", "controller": True}
+    ready = {"type": "Ready", "status": str(is_ready)}
+    meta = {"name": name, "namespace": "shop", "ownerReferences": [owner], "labels": {}}
+    return {"metadata": meta, "spec": {"containers": []}, "status": {"phase": phase, "conditions": [ready]}}
+
+
+async def test_the_pods_for_which_a_stateful_set_waits_are_known() -> None:
+    pods = pod_of_db("db-0", is_ready=True), pod_of_db("db-1", is_ready=False), pod_of_db("db-2", is_ready=False)
+    ended = pod_of_db("db-3", is_ready=False, phase="Failed")
+    for policy, unready in (("OrderedReady", ("db-1", "db-2")), ("Parallel", ())):
+        api = OneLoop()
+        api.put(STATEFUL_SETS, stateful(policy))
+        api.put(PODS, *pods, ended)
+        fleet = await read_fleet(api, RevisionSources(None, HOME), upgrade())
+
+        assert {str(each.key): each.unready for each in fleet.workloads} == {
+            "Deployment shop/web": (),
+            "StatefulSet shop/db": unready,
+        }
