@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -252,19 +251,19 @@ class _Sides:
         return _with_minor_changes(reader, comparer, comparisons, view.built.notes)
 
     def _compare_with_istiods(self, kubeconfig: Kubeconfig, view: ClusterView, workloads: list[Created]) -> _Compared:
-        from injector.fleet.istiod import open_istiods  # noqa: PLC0415 -- it loads the client of the API server
+        from injector.fleet.istiod import open_istiods, random_notes  # noqa: PLC0415 -- it loads the client of the API server
 
         comparer = self._comparer(view)
         with open_istiods(kubeconfig, self.istiod) as session:
             old, new = (
                 None
                 if (istiods_name := _istiods_name(name)) is None
-                else session.find(istiods_name, view.revisions.state)
+                else session.find(istiods_name, view.revisions.state.targets(istiods_name))
                 for name in self.names
             )
             comparer = comparer.with_webhooks(*("" if istiod is None else istiod.where for istiod in (old, new)))
             comparisons = session.compare((old, new), comparer, workloads, with_progress)
-        return _Compared(comparer.sides, comparisons, (*view.built.notes, *_notes_of_random(comparisons)))
+        return _Compared(comparer.sides, comparisons, (*view.built.notes, *random_notes(comparisons)))
 
     def _comparer(self, view: ClusterView) -> Comparer:
         revisions = map(view.built.revision, self._raws(view.revisions))
@@ -296,15 +295,6 @@ def _istiods_name(name: str) -> str | None:
     if not name.startswith(ISTIOD):
         return None
     return revision_name(name.removeprefix(ISTIOD), flag=f"{ISTIOD}NAME")
-
-
-def _notes_of_random(comparisons: Sequence[Comparison]) -> list[str]:
-    """Return a note for each path that differs among istiod's own answers."""
-    paths = Counter(path for comparison in comparisons for path in comparison.random)
-    return [
-        escape_line(f"{path} differs among istiod's own answers, so it is not compared: {count} workloads")
-        for path, count in paths.most_common(EXAMPLES)
-    ]
 
 
 @dataclass(frozen=True, slots=True)

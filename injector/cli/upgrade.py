@@ -19,6 +19,7 @@ import click
 
 from injector.cli.commands import Subcommands, verbose
 from injector.cli.formats import cell
+from injector.cli.istiodoptions import ISTIOD_PARAMETERS, istiod_options
 from injector.cli.options import (
     FILENAME,
     RECURSIVE,
@@ -40,6 +41,7 @@ from injector.cli.output import (
     is_dialog,
     one_line,
     table,
+    with_progress,
 )
 from injector.cli.output import (
     confirm as confirm_with_user,
@@ -108,6 +110,7 @@ if TYPE_CHECKING:
     from injector.cluster.client import KubeClient
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.cluster.resources import ObjectReader
+    from injector.fleet.istiodoptions import IstiodOptions
     from injector.fleet.sources import RevisionSources
     from injector.istio.revision import Revision
     from injector.kube.selectors import Selector
@@ -149,6 +152,7 @@ def upgrade() -> None:
         "upgrade plan upgrade.yaml",
         "upgrade plan upgrade.yaml --context east --context west -o table",
         "upgrade plan upgrade.yaml -f cluster.yaml -o json",
+        "upgrade plan upgrade.yaml --prove",
     ),
 )
 @click.argument("document", metavar="FILE|NAME")
@@ -157,7 +161,13 @@ def upgrade() -> None:
 @clusters_options
 @output_format(*FORMATS)
 @confirm_option("Without -f")
-@exit_code_option("workloads are refused or cannot be restarted")
+@click.option(
+    "--prove",
+    is_flag=True,
+    help="Compare the new pods with those of the running istiod of the new revision. With -f, needs --istiod-url.",
+)
+@istiod_options
+@exit_code_option("workloads are refused, cannot be restarted, or differ from istiod's")
 @verbose
 def plan(  # noqa: PLR0913 -- one parameter for each flag
     *,
@@ -168,12 +178,15 @@ def plan(  # noqa: PLR0913 -- one parameter for each flag
     kubeconfigs: tuple[Kubeconfig, ...],
     output: str,
     confirm: int,
+    prove: bool,
+    istiod: IstiodOptions,
     exit_code: bool,
 ) -> None:
     """Show the wave of each workload and how its pods would change, or the reason why the workload stays.
 
     FILE contains an Upgrade; - is stdin. NAME is an Upgrade in the cluster. The workloads come from the cluster, or from the files of `-f`.
-    The command changes nothing. The exit code is 0 if every workload of a wave can be restarted, else 1.
+    The command changes nothing. The exit code is 0 if every workload of a wave can be restarted, else 1. With --prove, it is also 1 if a
+    new pod differs from that of the running istiod, or was not compared.
     """
     from_file = None if is_resource_name(document) else read_document(document)[1]
 
@@ -192,6 +205,12 @@ def plan(  # noqa: PLR0913 -- one parameter for each flag
                 plan = plan.with_budgets(session.run(_exhausted_budgets))
             except ClusterError as error:
                 notes = *notes, f"PodDisruptionBudgets cannot be read: {error.what}"
+        if prove and fleet.target is not None:
+            from injector.fleet.prove import prove as prove_workloads  # as in ``run``
+
+            moved = [entry.workload.created for entry in plan.entries if entry.wave is not None]
+            proof = prove_workloads(fleet.target, moved, fleet.namespaces, kubeconfig, istiod, with_progress)
+            plan, notes = replace(plan, proof=proof), (*notes, *proof.notes)
         if filenames:
             return plan, notes
         check = partial(_dry_run, wanted, fleet.target)
@@ -208,10 +227,20 @@ def plan(  # noqa: PLR0913 -- one parameter for each flag
         only_one(kubeconfigs, "with -f")
     else:
         refuse_unused("without -f", "recursive")
+    if not prove:
+        refuse_unused("without --prove", *ISTIOD_PARAMETERS)
+    elif filenames and istiod.url is None:
+        raise UsageError("files have no running istiod", where="--prove", hint="give its address by --istiod-url")
     by_cluster = on_each(kubeconfigs, read)
     by_cluster.note("note", lambda result: result[1])
     echo_colored(plans_text(by_cluster, output), HEADINGS)
-    by_cluster.exit(has_findings=exit_code and any(BLOCKED in plan.count() for plan, _ in by_cluster.results.values()))
+    by_cluster.exit(
+        has_findings=exit_code and any(map(_has_findings, (plan for plan, _ in by_cluster.results.values())))
+    )
+
+
+def _has_findings(plan: Plan) -> bool:
+    return BLOCKED in plan.count() or (plan.proof is not None and plan.proof.has_findings)
 
 
 def _with_permissions(plan: Plan, kubeconfig: Kubeconfig) -> Plan:
@@ -633,17 +662,24 @@ def plans_text(by_cluster: ByCluster[tuple[Plan, tuple[str, ...]]], output: str)
         case "summary":
             return by_cluster.sections(lambda result: as_summary(result[0]))
         case "table":
-            rows = by_cluster.rows(
-                lambda result: [
-                    *(_cells(result[0], entry) for entry in result[0].entries),
-                    *map(_gateway_cells, result[0].gateways),
-                ]
-            )
-            return table(by_cluster.columns(*COLUMNS), rows)
+            is_proved = any(plan.proof is not None for plan, _ in by_cluster.results.values())
+            rows = by_cluster.rows(lambda result: _proved_rows(result[0]) if is_proved else _rows(result[0]))
+            return table(by_cluster.columns(*COLUMNS, *(("PROOF",) if is_proved else ())), rows)
         case "markdown":
             return by_cluster.sections(lambda result: as_markdown(result[0]))
         case _:
             return data_text(by_cluster.data(lambda result: as_data(result[0])), output)
+
+
+def _rows(plan: Plan) -> list[tuple[str, ...]]:
+    return [*(_cells(plan, entry) for entry in plan.entries), *map(_gateway_cells, plan.gateways)]
+
+
+def _proved_rows(plan: Plan) -> list[tuple[str, ...]]:
+    """Return the rows of a plan with the outcome of the proof in the last column."""
+    outcomes = {} if plan.proof is None else plan.proof.workloads
+    texts = [printable(str(outcomes.get(entry.key, "-"))) for entry in plan.entries] + ["-"] * len(plan.gateways)
+    return [(*row, text) for row, text in zip(_rows(plan), texts, strict=True)]
 
 
 def as_data(plan: Plan) -> dict[str, Any]:
@@ -659,6 +695,7 @@ def as_data(plan: Plan) -> dict[str, Any]:
         "actions": plan.count(),
         "expectedSeconds": math.ceil(plan.expected_seconds),
         **missing,
+        **({} if plan.proof is None else {"proof": plan.proof.data()}),
         "workloads": [_entry_data(plan, entry) for entry in plan.entries],
         "gateways": [_gateway_data(change) for change in plan.gateways],
         "harmlessChanges": plan.harmless,
@@ -690,6 +727,8 @@ def _entry_data(plan: Plan, entry: Entry) -> dict[str, Any]:
         data["delays"] = list(entry.delays)
     if entry.levels:
         data["podSecurity"] = dict(zip(("old", "new"), entry.levels, strict=True))
+    if plan.proof is not None and key in plan.proof.workloads:
+        data["proof"] = plan.proof.workloads[key].data()
     return {**data, "note": entry.note} if entry.note else data
 
 
@@ -741,7 +780,12 @@ def as_summary(plan: Plan) -> str:
     expected = (
         f"expected: about {minutes} min, if a restart takes {RESTART_TIME:.0f} s\n" if counts.get(RESTART) else ""
     )
-    return f"{text}workloads: {total}\n{expected}"
+    return f"{text}{_proof_text(plan)}workloads: {total}\n{expected}"
+
+
+def _proof_text(plan: Plan) -> str:
+    """Return the outcome of the proof, one line for each kind of difference; empty without a proof."""
+    return "" if plan.proof is None else "".join(f"{escape_line(line)}\n" for line in plan.proof.lines())
 
 
 def _permission_lines(plan: Plan) -> list[str]:
@@ -773,7 +817,12 @@ def as_markdown(plan: Plan) -> str:
     ]
     listed = [_cells(plan, entry) for entry in plan.entries if entry.action in (BLOCKED, STAYS) or entry.kinds]
     listed += map(_gateway_cells, plan.gateways)
-    notes_of_plan = *_harmless_text(plan).splitlines(), *_permission_lines(plan), *plan.minor_changes.lines()
+    notes_of_plan = (
+        *_harmless_text(plan).splitlines(),
+        *_permission_lines(plan),
+        *plan.minor_changes.lines(),
+        *_proof_text(plan).splitlines(),
+    )
     lines = "".join(f"- {cell(line)}\n" for line in notes_of_plan)
     notes = f"\n{lines}" if lines else ""
     tables = f"{_markdown(('Wave', 'Workloads', 'Changes'), waves)}\n{_markdown(tuple(map(str.capitalize, COLUMNS)), listed)}"

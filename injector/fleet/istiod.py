@@ -11,6 +11,7 @@ import base64
 import binascii
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import jsonpatch
 
-from injector.cluster.resources import WEBHOOKS, Scope
+from injector.cluster.resources import SERVICES, WEBHOOKS, Scope
 from injector.cluster.reviews import NoAnswerError, ReviewClient, WebhookAddress
 from injector.cluster.session import open_session, run_for_result
 from injector.errors import ClusterError, DataError, InvalidPodError, UsageError
@@ -30,8 +31,10 @@ from injector.hints import did_you_mean, first_of
 from injector.injection.pipeline import check_pod_security
 from injector.injection.result import Injected, Skipped, Unanswered
 from injector.injection.tools.podchanges import Change, changes
+from injector.istio.labels import REVISION_LABEL, TAG_LABEL
 from injector.istio.webhooks.paths import PATH_PREFIX, is_injectors
 from injector.istio.webhooks.reading import LiveWebhook, LiveWebhooks, live_webhooks
+from injector.kube.escaping import escape_line
 from injector.kube.podsecurity import UNRESTRICTED, LevelVersion, enforced_level
 from injector.kube.typed import go_encode, normalise
 from injector.revisions.names import parse_path
@@ -45,7 +48,6 @@ if TYPE_CHECKING:
     from injector.fleet.istiodoptions import IstiodOptions
     from injector.injection.result import Answer
     from injector.kube.podtemplates import Created
-    from injector.revisions.source import SourceState
 
 T = TypeVar("T")
 
@@ -57,6 +59,9 @@ _AT_A_TIME: Final = 16
 """The number of workloads whose reviews are sent together. If none of the first ones has an answer, no other is asked about."""
 _ASKED_AGAIN: Final = 2
 """How often istiod is asked again about a pod that differs: what differs among its own answers is random."""
+_MAX_NOTES: Final = 3
+_PORT_NAME: Final = "https-webhook"
+"""The name of the port in istiod's Service."""
 _OPERATIONS: Final = frozenset({"add", "remove", "replace", "test"})
 """The operations that Istio's patches have. A few others could make a pod of any size."""
 
@@ -97,10 +102,11 @@ Addresses: TypeAlias = "tuple[Istiod | None, Istiod | None]"
 async def find_istiod(reader: ObjectReader, name: str, targets: Sequence[str], options: IstiodOptions) -> Istiod:
     """Return the istiod of a revision or tag, or the one at the URL of the options.
 
-    ``targets`` are the revisions that the name leads to, whose own webhooks count if those of a tag have been moved to this injector.
+    ``targets`` are the revisions that the name leads to, whose own webhooks count if those of a tag have been moved to this injector. If no
+    webhook leads to an istiod, the Service of the revision counts.
 
     Raises:
-        UsageError: no webhook has this name, or none of its webhooks leads to an istiod.
+        UsageError: no webhook has this name, or none of its webhooks leads to an istiod, and the revision has no Service.
         DataError: a configuration or the file with the CA cannot be read.
     """
     if options.url is not None:
@@ -114,16 +120,20 @@ async def find_istiod(reader: ObjectReader, name: str, targets: Sequence[str], o
             for target in dict.fromkeys((name, *targets))
         ),
     ]
+    leading = next((group for group in of_name if group and not any(map(_leads_here, group))), None)
     hint = "give its address by --istiod-url"
+    if leading is None:
+        address = await _address_of_service(reader, (name, *targets))
+        if address is not None:
+            return Istiod(name, LiveWebhooks(()), (address,))
     if not any(of_name):
         names = sorted({webhook.tag or webhook.revision for webhook in webhooks} - {""})
         known = f"webhooks have the names {first_of(names)}" if names else "no webhook calls an injector"
         what = f'no webhook of the cluster has the revision or tag "{name}"{did_you_mean(name, names)}'
         raise UsageError(what, hint=f"{known}; or {hint}")
-    leading = next((group for group in of_name if group and not any(map(_leads_here, group))), None)
     if leading is None:
         webhook = next(group for group in of_name if group)[0]
-        what = f"it calls this injector, by path {webhook.path}, and no istiod"
+        what = f"it calls this injector, by path {webhook.path}, and no Service is that of an istiod of this name"
         raise UsageError(what, where=f"MutatingWebhookConfiguration {webhook.configuration}", hint=hint)
     first = [webhook for webhook in leading if webhook.configuration == leading[0].configuration]
     clients = {
@@ -161,6 +171,22 @@ def _leads_here(webhook: LiveWebhook) -> bool:
         return is_injectors(webhook.path) and bool(parse_path(webhook.path).name)
     except DataError:
         return False
+
+
+async def _address_of_service(reader: ObjectReader, revisions: Sequence[str]) -> WebhookAddress | None:
+    """Return the address of the Service that Istio's installer writes for one of the revisions; None if none can be read."""
+    for revision in revisions:
+        try:
+            scope = Scope(SERVICES, labels=f"app=istiod,{REVISION_LABEL}={revision},!{TAG_LABEL}")
+            services = await reader.all(scope, lambda item: item)
+        except ClusterError:
+            return None
+        if services:
+            meta = services[0]["metadata"]
+            ports = (services[0].get("spec") or {}).get("ports") or ()
+            port = next((int(port["port"]) for port in ports if port.get("name") == _PORT_NAME), 443)
+            return WebhookAddress(PATH_PREFIX, meta["name"], meta["namespace"], port)
+    return None
 
 
 def _address(webhook: LiveWebhook, client: Mapping[str, Any]) -> WebhookAddress:
@@ -381,10 +407,8 @@ class IstiodSession:
     client: ReviewClient
     options: IstiodOptions
 
-    def find(self, name: str, state: SourceState) -> Istiod:
-        """Return the istiod of a revision or tag; see ``find_istiod``. ``state`` has the tags of this injector."""
-        tag = state.tags.get(name)
-        targets = () if tag is None else tag.targets
+    def find(self, name: str, targets: Sequence[str] = ()) -> Istiod:
+        """Return the istiod of a revision or tag; see ``find_istiod``."""
         istiod: Istiod = self.run(lambda reader: find_istiod(reader, name, targets, self.options))
         return istiod
 
@@ -414,6 +438,15 @@ def open_istiods(kubeconfig: Kubeconfig, options: IstiodOptions) -> Iterator[Ist
             yield IstiodSession(session.run, client, options)
         finally:
             session.run(lambda _: client.close())
+
+
+def random_notes(comparisons: Sequence[Comparison]) -> list[str]:
+    """Return a note for each of the first paths that differ among istiod's own answers."""
+    paths = Counter(path for comparison in comparisons for path in comparison.random)
+    return [
+        escape_line(f"{path} differs among istiod's own answers, so it is not compared: {count} workloads")
+        for path, count in paths.most_common(_MAX_NOTES)
+    ]
 
 
 def _no_answer(comparison: Comparison) -> str:

@@ -146,6 +146,11 @@ class SourceState:
         raw = self._readable.get(named if tag is None else tag.revision)
         return options if raw is None else options_of_values(raw, options)
 
+    def targets(self, name: str) -> tuple[str, ...]:
+        """Return the revisions that a tag leads to; empty for another name."""
+        tag = self.tags.get(name)
+        return () if tag is None else tuple(tag.targets)
+
     def resolve(self, name: str, workload: Callable[[], TagWorkload] | None = None) -> ResolvedName:
         """Return the revision that ``name`` leads to, as the server would resolve it; see ``resolve_name``."""
         wanted = name or self.default_name or ""

@@ -27,6 +27,7 @@ from injector.revisions.tags import Tag, TagWorkload, Weights, key_of_normal_pod
 from injector.upgrade.document import BY_NAMESPACE, BY_WEIGHT, Upgrade, Wave
 
 if TYPE_CHECKING:
+    from injector.fleet.proof import Proof
     from injector.injection.result import Answer
     from injector.istio.revision import Revision
     from injector.kube.podtemplates import Created
@@ -124,6 +125,7 @@ class Fleet:
     A revision that a run does not need is None if it cannot be read: going back needs only the old one, and going on only the new one.
     ``sidecars`` are the names that the old and the new revision write into pods. ``outdated`` are the UIDs of the pods that an upgrade in
     place replaces: they have the name of the revision, and another sidecar than it injects now. They are counted as pods of the old one.
+    ``namespaces`` has the labels of each namespace.
     """
 
     source: Revision | None
@@ -134,6 +136,7 @@ class Fleet:
     notes: tuple[str, ...] = ()
     outdated: frozenset[str] = frozenset()
     gateways: GatewayView = field(default_factory=GatewayView)
+    namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 def key_of(obj: Mapping[str, Any]) -> Key:
@@ -316,7 +319,7 @@ class Plan:
 
     ``notes`` are for the user. With ``is_back``, the plan is that of a rollback. ``outdated`` are the pods of ``Fleet.outdated``.
     ``minor_changes`` is what breaks between the minors of the revisions, if somebody has looked. ``missing_permissions`` are those that the
-    user does not have; None if they were not asked for.
+    user does not have; None if they were not asked for. ``proof`` compares the new pods with a running istiod, if that was asked for.
     """
 
     upgrade: Upgrade
@@ -329,6 +332,7 @@ class Plan:
     gateways: tuple[OwnerChange, ...] = ()
     minor_changes: MinorChanges = field(default_factory=MinorChanges)
     missing_permissions: tuple[str, ...] | None = None
+    proof: Proof | None = None
     gateway_view: GatewayView = field(default_factory=GatewayView)
 
     @property

@@ -132,7 +132,15 @@ async def read_fleet(
     home, minors = sources.istio_namespace, minors_of(state.revisions)
     gateways = await read_gateways(reader, home, minors, state.tags) if document.tag else GatewayView()
     return Fleet(
-        source, target, tags.get(document.tag), workloads, (old, new), notes, frozenset(outdated), gateways=gateways
+        source,
+        target,
+        tags.get(document.tag),
+        workloads,
+        (old, new),
+        notes,
+        frozenset(outdated),
+        gateways,
+        view.namespaces,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,10 @@ from injector.cluster.client import KubeClient, Page, meaning_of
 from injector.cluster.resources import Resource, Scope
 from injector.errors import ClusterError
 from injector.fleet.files import FileReader
-from injector.istio.webhooks.configurations import WebhookOptions, revision_webhook, tag_webhook
+from injector.istio.webhooks.configurations import Endpoint, WebhookOptions, revision_webhook, tag_webhook
 from tests.cluster.fakeapi import FakeApi
 from tests.factories import make_pod, owner_of
+from tests.istiods import Answering, Review
 from tests.manifests import namespace_of, revision_maps
 from tests.revisions.fakes import CONFIG, VALUES
 
@@ -52,6 +54,22 @@ def config_maps(rev: str, **data: str) -> tuple[dict[str, Any], ...]:
 
 INJECTOR = {"metadata": {"name": "injector", "namespace": "injector-system"}}
 """The Service of the injector."""
+
+
+ISTIOD = Endpoint("istiod-1-30", "istio-system")
+
+
+def istiod_webhook(
+    name: str = "1-30", endpoint: Endpoint = ISTIOD, path: str = "/inject", **client: Any
+) -> dict[str, Any]:
+    """The webhook of a revision, which calls an istiod; keywords are fields of its `clientConfig`."""
+    configuration = revision_webhook(name, WebhookOptions(endpoint))
+    for entry in configuration["webhooks"]:
+        service = entry["clientConfig"].get("service")
+        if service is not None:
+            service["path"] = path
+        entry["clientConfig"] = {**entry["clientConfig"], **client}
+    return configuration
 
 
 def tag(name: str, target: str) -> dict[str, Any]:
@@ -145,6 +163,20 @@ class FakeKube(FakeApi):
         # The items of a list have no kind.
         items = [{key: item[key] for key in item if key not in ("kind", "apiVersion")} for item in listed.items]
         return Page(items, listed.resource_version, listed.token)
+
+
+class ProxyingKube(FakeKube):
+    """An API server whose proxy leads to an istiod in memory."""
+
+    def __init__(self, *objects: dict[str, Any], answering: Answering) -> None:
+        super().__init__(*objects)
+        self.answering = answering
+        self.posted: list[tuple[str, Review]] = []
+
+    async def post_to_proxy(self, path: str, body: Mapping[str, Any], *, seconds: float, limit: int) -> bytes:
+        del seconds, limit
+        self.posted.append((path, json.loads(json.dumps(body))))
+        return self.answering(path.partition("/proxy")[2], self.posted[-1][1])
 
 
 def reached(monkeypatch: pytest.MonkeyPatch, client: KubeClient) -> None:

@@ -15,9 +15,19 @@ from click.testing import Result
 
 from injector.cluster import reviews
 from injector.errors import ClusterError
-from injector.istio.webhooks.configurations import Endpoint, WebhookOptions, revision_webhook, tag_webhook
+from injector.istio.webhooks.configurations import Endpoint, WebhookOptions, tag_webhook
 from injector.revisions.source import build
-from tests.cli.clusters import FakeKube, assert_fails, config_maps, deployment, invoke, labelled, reached
+from tests.cli.clusters import (
+    FakeKube,
+    ProxyingKube,
+    assert_fails,
+    config_maps,
+    deployment,
+    invoke,
+    istiod_webhook,
+    labelled,
+    reached,
+)
 from tests.factories import make_container, make_pod
 from tests.istiods import (
     Answering,
@@ -30,29 +40,18 @@ from tests.istiods import (
     replacing_image,
     serving,
 )
+from tests.manifests import make_object
 from tests.revisions.fakes import CONFIG, VALUES, make_raw, saying
 from tests.webhook.certificates import Order, authority, issue
 
-ISTIOD = Endpoint("istiod-1-30", "istio-system")
 PRIVATE = "hunter2-hunter2"
-
-
-def webhook(name: str = "1-30", endpoint: Endpoint = ISTIOD, path: str = "/inject", **client: Any) -> dict[str, Any]:
-    """The webhook of a revision, which calls an istiod; keywords are fields of its `clientConfig`."""
-    configuration = revision_webhook(name, WebhookOptions(endpoint))
-    for entry in configuration["webhooks"]:
-        service = entry["clientConfig"].get("service")
-        if service is not None:
-            service["path"] = path
-        entry["clientConfig"] = {**entry["clientConfig"], **client}
-    return configuration
 
 
 def objects(*webhooks: dict[str, Any], config: str = CONFIG, name: str = "1-30") -> tuple[dict[str, Any], ...]:
     """A revision, its webhooks, and two workloads that it injects."""
     return (
         *config_maps(name, config=config, values=VALUES.replace("1.24.6", "1.30.1")),
-        *(webhooks or (webhook(name),)),
+        *(webhooks or (istiod_webhook(name),)),
         labelled("shop", name),
         deployment("lone", "shop"),
         deployment("web", "shop"),
@@ -62,20 +61,6 @@ def objects(*webhooks: dict[str, Any], config: str = CONFIG, name: str = "1-30")
 def istio(config: str = CONFIG, **fields: Any) -> Answering:
     """What answers as the istiod of the revision."""
     return injecting(build(make_raw("1-30", config=config, values=VALUES.replace("1.24.6", "1.30.1"), **fields)))
-
-
-class ProxyingKube(FakeKube):
-    """An API server whose proxy leads to an istiod in memory."""
-
-    def __init__(self, *objects: dict[str, Any], answering: Answering) -> None:
-        super().__init__(*objects)
-        self.answering = answering
-        self.posted: list[tuple[str, Review]] = []
-
-    async def post_to_proxy(self, path: str, body: Mapping[str, Any], *, seconds: float, limit: int) -> bytes:
-        del seconds, limit
-        self.posted.append((path, json.loads(json.dumps(body))))
-        return self.answering(path.partition("/proxy")[2], self.posted[-1][1])
 
 
 @pytest.fixture
@@ -385,16 +370,16 @@ def of_tag(name: str = "prod") -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("webhooks", "name", "path"),
     [
-        ((webhook(),), "1-30", "istio-system/services/https:istiod-1-30:443/proxy/inject"),
-        ((webhook(), of_tag()), "prod", "istio-system/services/https:of-tag:443/proxy/inject"),
-        ((webhook(), moved()), "prod", "istio-system/services/https:istiod-1-30:443/proxy/inject"),
+        ((istiod_webhook(),), "1-30", "istio-system/services/https:istiod-1-30:443/proxy/inject"),
+        ((istiod_webhook(), of_tag()), "prod", "istio-system/services/https:of-tag:443/proxy/inject"),
+        ((istiod_webhook(), moved()), "prod", "istio-system/services/https:istiod-1-30:443/proxy/inject"),
         (
-            (webhook(endpoint=Endpoint("istiod", "mesh", 8443)),),
+            (istiod_webhook(endpoint=Endpoint("istiod", "mesh", 8443)),),
             "1-30",
             "mesh/services/https:istiod:8443/proxy/inject",
         ),
         (
-            (webhook(path="/inject/cluster/east/net/n1"),),
+            (istiod_webhook(path="/inject/cluster/east/net/n1"),),
             "1-30",
             "istio-system/services/https:istiod-1-30:443/proxy/inject/cluster/east/net/n1",
         ),
@@ -411,9 +396,29 @@ def test_the_address_is_that_of_the_webhook_of_the_name(
     assert {posted for posted, _ in kube.posted} == {f"/api/v1/namespaces/{path}"}
 
 
+def service(name: str = "istiod-1-30", port: str = "https-webhook", **labels: str) -> dict[str, Any]:
+    """The Service that Istio's installer writes for a revision."""
+    own = {"app": "istiod", "istio.io/rev": "1-30", **labels}
+    ports = [{"name": "grpc-xds", "port": 15010}, {"name": port, "port": 8443}]
+    return make_object("Service", name, "mesh", spec={"ports": ports}, labels=own)
+
+
+@pytest.mark.parametrize(("port", "number"), [("https-webhook", 8443), ("other", 443)])
+def test_a_revision_whose_webhook_calls_this_injector_has_a_service(proxied: Proxied, port: str, number: int) -> None:
+    here = istiod_webhook(endpoint=Endpoint(), path="/inject/1-30")
+    of_a_tag = service("istiod-revision-tag-prod", **{"istio.io/tag": "prod"})
+    kube = proxied(istio(), *objects(here, moved(), of_a_tag, service(port=port)))
+
+    results = [live(sides=(f"istiod/{name}", "1-30")) for name in ("1-30", "prod")]
+
+    assert [(result.exit_code, result.stderr) for result in results] == [(0, ""), (0, "")]
+    path = f"/api/v1/namespaces/mesh/services/https:istiod-1-30:{number}/proxy/inject"
+    assert {posted for posted, _ in kube.posted} == {path}
+
+
 @pytest.mark.parametrize("name", ["default"])
 def test_the_revision_default_has_the_service_istiod(proxied: Proxied, name: str) -> None:
-    own = objects(webhook(name, Endpoint("istiod", "istio-system")), name=name)
+    own = objects(istiod_webhook(name, Endpoint("istiod", "istio-system")), name=name)
     kube = proxied(injecting(build(make_raw(name, values=VALUES.replace("1.24.6", "1.30.1")))), *own)
 
     result = live(sides=(f"istiod/{name}", name))
@@ -423,7 +428,7 @@ def test_the_revision_default_has_the_service_istiod(proxied: Proxied, name: str
 
 
 def test_of_several_webhooks_the_one_that_is_called_for_the_pod_counts(proxied: Proxied) -> None:
-    configuration = webhook()
+    configuration = istiod_webhook()
     for number, entry in enumerate(configuration["webhooks"]):
         entry["clientConfig"]["service"]["port"] = 1000 + number
     asking = deployment("asking", "plain")
@@ -438,7 +443,7 @@ def test_of_several_webhooks_the_one_that_is_called_for_the_pod_counts(proxied: 
 
 def test_the_variables_of_the_path_are_those_of_both_sides(proxied: Proxied) -> None:
     config = f"{CONFIG}        env:\n        - {{name: ISTIO_META_CLUSTER_ID, value: own}}\n"
-    proxied(istio(config), *objects(webhook(path="/inject/cluster/east"), config=config))
+    proxied(istio(config), *objects(istiod_webhook(path="/inject/cluster/east"), config=config))
 
     assert live().exit_code == 0
 
@@ -446,10 +451,14 @@ def test_the_variables_of_the_path_are_those_of_both_sides(proxied: Proxied) -> 
 @pytest.mark.parametrize(
     ("webhooks", "name", "says"),
     [
-        ((webhook(),), "1-31", 'no webhook of the cluster has the revision or tag "1-31" (did you mean 1-30?)'),
-        ((webhook(endpoint=Endpoint(), path="/inject/1-30"),), "1-30", "it calls this injector, by path /inject/1-30"),
-        ((webhook(),), "A", "istiod/NAME: 'A' cannot name a revision"),
-        ((webhook(),), "", "istiod/NAME: '' cannot name a revision"),
+        ((istiod_webhook(),), "1-31", 'no webhook of the cluster has the revision or tag "1-31" (did you mean 1-30?)'),
+        (
+            (istiod_webhook(endpoint=Endpoint(), path="/inject/1-30"),),
+            "1-30",
+            "it calls this injector, by path /inject/1-30",
+        ),
+        ((istiod_webhook(),), "A", "istiod/NAME: 'A' cannot name a revision"),
+        ((istiod_webhook(),), "", "istiod/NAME: '' cannot name a revision"),
     ],
 )
 def test_a_name_without_an_istiod_is_an_error(
@@ -542,7 +551,7 @@ def test_a_webhook_with_a_url_is_called_there_with_its_bundle(files: Path, monke
     issued = issue(Order(names=("127.0.0.1",)), signer).write(files)
     bundle = base64.b64encode(signer.chain_pem).decode()
     with serving(istio(), issued) as (url, received):
-        configuration = webhook(endpoint=Endpoint(url=url))
+        configuration = istiod_webhook(endpoint=Endpoint(url=url))
         for entry in configuration["webhooks"]:
             entry["clientConfig"] = {"url": f"{url}/inject/cluster/east/net/n1", "caBundle": bundle}
         reached(monkeypatch, FakeKube(*objects(configuration)))

@@ -24,8 +24,8 @@ from tests.e2e.cluster import Cluster
 from tests.e2e.conftest import Figure
 from tests.e2e.served import until
 from tests.factories import make_pod
-from tests.istiods import Answering, Review, Slow, patching, refusing, serving
-from tests.manifests import account_of, make_object, namespace_of
+from tests.istiods import Answering, Review, Slow, injecting, patching, refusing, serving
+from tests.manifests import account_of, make_object, namespace_of, workload
 from tests.webhook.certificates import Order, authority, issue
 
 HOME = "istio-system"
@@ -160,6 +160,36 @@ def test_a_wrong_answer_is_shown(istiod: Istiod) -> None:
 
     assert result.exit_code == 1, result.output
     assert "metadata.annotations.wrong: yes -> (none)" in result.stdout
+
+
+def test_a_plan_is_proved_beside_the_istiod(istiod: Istiod) -> None:
+    recording, _ = recorded()
+    document = {"apiVersion": "revision-injector.dev/v1alpha1", "kind": "Upgrade", "metadata": {"name": "up"}}
+    spec = {"from": NAME, "to": NAME, "waves": [{"name": "all"}]}
+    (istiod.folder / "up.yaml").write_text(yaml.safe_dump({**document, "spec": spec}))
+    workloads = [workload("Deployment", name, "shop") for name in ("cart", "pay")]
+    istiod.cluster.apply(namespace_of("shop", {"istio.io/rev": NAME}), *workloads)
+    right = injecting(recording.plane.revision)
+    command = (
+        "upgrade",
+        "plan",
+        str(istiod.folder / "up.yaml"),
+        "--prove",
+        "--kubeconfig",
+        str(istiod.cluster.kubeconfig),
+    )
+    revisions = ("--revisions-dir", str(istiod.folder / "revisions"))
+
+    istiod.answers = right
+    same = invoke(*command, *revisions)
+    wrong = partial(_renamed, right)
+    istiod.answers = lambda path, review: (wrong if '"cart' in json.dumps(review) else right)(path, review)
+    other = invoke(*command, *revisions)
+
+    address = "Service istio-system/istiod, port 443, path /inject"
+    assert (same.exit_code, f"\nbeside {address}: 2 same\n" in same.stdout) == (0, True), same.output
+    lines = f"\nbeside {address}: 1 same, 1 differs\n1 differs: metadata.annotations.wrong: Deployment shop/cart\n"
+    assert (other.exit_code, lines in other.stdout) == (1, True), other.output
 
 
 def _renamed(right: Answering, path: str, review: Review) -> bytes:
