@@ -32,7 +32,7 @@ from tests.deploy import rendering
 from tests.deploy.rendering import NAMESPACE, rendered
 from tests.e2e.cluster import Cluster, running
 from tests.e2e.controlplane import UNAVAILABLE, missing
-from tests.e2e.fleet import HOME, NEW, OLD, World, fleet_of, world_of
+from tests.e2e.fleet import CRD, HOME, NEW, OLD, World, fleet_of, world_of
 from tests.e2e.served import of_cluster
 from tests.e2e.watcher import Watcher
 from tests.factories import make_container
@@ -188,7 +188,7 @@ def day_of(folder: Path, count: int) -> Iterator[Day]:
     granted = [item for item in rendered(values) if item["kind"] == "ServiceAccount" or "Role" in item["kind"]]
     stateful_sets, daemon_sets = count // 8, count // 12
     fleet = fleet_of(PLACES, count - stateful_sets - daemon_sets, stateful_sets, daemon_sets)
-    with running(Cluster(folder / "cluster", controllers=True, nodes=3)) as cluster:
+    with running(Cluster(folder / "cluster", controllers=True, nodes=3, objects=CRD)) as cluster:
         cluster.apply(*(namespace_of(name) for name in (NAMESPACE, HOME, *PLACES)), *granted)
         account = cluster.kubeconfig_of("injector", NAMESPACE)
         with world_of(cluster, fleet, folder, account=account) as world:
