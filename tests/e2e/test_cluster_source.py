@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from tests.architecture.documents import ROOT, blocks
 from tests.architecture.serving import wait_until_ready
 from tests.deploy import rendering
 from tests.e2e.cluster import Cluster
 from tests.e2e.served import injector, of_cluster
-from tests.manifests import BROKEN, config_map, control_plane, namespace_of, tag_of
+from tests.manifests import BROKEN, account_of, config_map, control_plane, namespace_of, tag_of
 from tests.revisions.fakes import write_revision
 
 PLAIN = "--insecure-http"
@@ -120,6 +122,54 @@ def test_a_missing_permission_is_named_and_those_of_deploy_are_enough(cluster: C
         assert served.image("default") == "proxy:1.28.2"
         cluster.apply(*permissions(namespaces=True))
         served.until(lambda: 'injector_watch_synced{resource="namespaces"} 1.0' in served.metrics())
+
+
+ISTIOD_RULES = [
+    {"apiGroups": ["admissionregistration.k8s.io"], "resources": ["mutatingwebhookconfigurations"]},
+    {"apiGroups": ["networking.istio.io"], "resources": ["*"]},
+    {"apiGroups": [""], "resources": ["pods", "nodes", "services", "namespaces", "endpoints", "configmaps"]},
+]
+"""What istiod of Istio 1.30.0 may read in the cluster that it manages, as far as the injector reads it."""
+
+
+@pytest.mark.usefixtures("helm")
+def test_an_injector_beside_an_external_istiod_needs_only_its_account(cluster: Cluster, tmp_path: Path) -> None:
+    home, name = "external-istiod", "istiod-remote"
+    rules = [{**rule, "verbs": ["get", "list", "watch"]} for rule in ISTIOD_RULES]
+    group = "rbac.authorization.k8s.io"
+    subjects = [{"kind": "ServiceAccount", "name": name, "namespace": home}]
+    cluster.apply(
+        namespace_of(home),
+        account_of(home, name),
+        {"apiVersion": f"{group}/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules},
+        {
+            "apiVersion": f"{group}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
+            "subjects": subjects,
+        },
+        *control_plane(home, "1-30", tag="1.30.3", platform="openshift"),
+    )
+    page = blocks(ROOT / "docs" / "installers" / "external.md")
+    *_, values = [yaml.safe_load(block.text) for block in page if block.mark == "values"]
+    (deployment,) = [item for item in rendering.rendered(values) if item["kind"] == "Deployment"]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    (mount,) = [mount for mount in container["volumeMounts"] if mount["name"] == "remote"]
+    kubeconfig = cluster.kubeconfig_of(name, home)
+    replaced = ("--tls", "--port", "--ops-port", "--shutdown-delay")
+    flags = [
+        argument.replace(f"{mount['mountPath']}/config", str(kubeconfig))
+        for argument in container["args"][1:]
+        if not argument.startswith(replaced)
+    ]
+
+    with injector(tmp_path, PLAIN, *flags) as served:
+        assert served.image("1-30") == "proxy:1.30.3"
+        synced = {line for line in served.metrics().splitlines() if line.startswith("injector_watch_synced{")}
+        names = ("configmaps", "mutatingwebhookconfigurations", "namespaces", "nodes", "proxyconfigs")
+        assert synced == {f'injector_watch_synced{{resource="{resource}"}} 1.0' for resource in names}
+        assert "injector_watch_faults_total{" not in served.metrics()
 
 
 def test_a_folder_of_the_same_name_wins_and_it_is_said(cluster: Cluster, tmp_path: Path) -> None:
