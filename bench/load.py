@@ -3,6 +3,9 @@
 One core serves and another one posts (``taskset``). The ratio to the yardstick counts, since it depends little on the machine. `replicas`
 are the pods of 20 ReplicaSets, which the answer cache answers. In `unique` every pod is different, so that no cache can answer. Loopback
 only, about a minute. It needs ``wrk``. The exit status tells whether every target is met; it is 69 without ``wrk``.
+
+``--istiod URL`` posts the same reviews to a running istiod too, in turn with the server, and prints how many times its rate the server has.
+``wrk`` does not check certificates. Start the istiod with the ConfigMaps of ``--revision``, on the core that the command prints.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import argparse
 import os
 import re
 import shutil
+import ssl
 import statistics
 import subprocess
 import sys
@@ -23,9 +27,11 @@ from typing import TYPE_CHECKING
 from bench.recording import ROOT, record, show
 from bench.reviews import LOADS, write_loads
 from bench.serving import add_revision_option, free_port, revision_in, revisions_folder, running, served
+from injector.fleet.istiod import read_answer
 from injector.golang.json import load_json
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
+from injector.injection.tools.podchanges import changes
 from injector.kube import admission
 
 if TYPE_CHECKING:
@@ -82,6 +88,9 @@ def main() -> int:
         metavar="DIR",
         help="a folder with replicas.jsonl and unique.jsonl, one review in a line",
     )
+    parser.add_argument(
+        "--istiod", metavar="URL", help="the webhook of a running istiod, such as https://127.0.0.1:15017/inject"
+    )
     parser.add_argument("--record", action="store_true", help="append the figures to bench/results")
     options = parser.parse_args()
     if shutil.which("wrk") is None:
@@ -90,8 +99,14 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         write_reviews(Path(folder), options.rounds, options.reviews)
         revisions = revisions_folder(Path(folder), options.revision, 1)
-        rows = measured(Path(folder), revisions, options.seconds, options.rounds)
+        rows = measured(Path(folder), revisions, options.seconds, options.rounds, options.istiod)
     show("load", rows)
+    if options.istiod is not None:
+        for name in TARGETS:
+            times = rows[name]["rps"] / rows[istiod_row(name)]["rps"]
+            print(
+                f"{name}: {times:.1f} times the rate of istiod, if that is on core {SERVER_CORE} alone as the server is"
+            )
     print(f"load of the machine: {os.getloadavg()[0]:.2f}")
     met = [reached(name, rows[name], target) for name, target in TARGETS.items()]
     if options.record:
@@ -129,26 +144,46 @@ def reached(name: str, row: dict[str, float], target: Target) -> bool:
     return met
 
 
-def measured(folder: Path, revisions: Path, seconds: int, rounds: int) -> dict[str, dict[str, float]]:
+def istiod_row(load: str) -> str:
+    """Return the name of the row with the istiod's figures for a load."""
+    return f"{load}, istiod"
+
+
+def measured(
+    folder: Path, revisions: Path, seconds: int, rounds: int, istiod: str | None
+) -> dict[str, dict[str, float]]:
     """Return the figures of the yardstick and of each load. The yardstick is measured before and after, so that a noisy machine shows.
 
     The first round of a load is also shown alone: the server starts without answers and without memoised stages. ``hits`` is the share of
-    requests that the answer cache answered.
+    requests that the answer cache answered. An istiod has each round after the server.
     """
     rows: dict[str, dict[str, float]] = {"yardstick, before": yardstick(folder, seconds)}
     with served(f"--revisions-dir={revisions}", core=SERVER_CORE) as server:
         url = f"http://127.0.0.1:{server.port}/inject/r0"
         for load in TARGETS:
             before = counts(server)
-            found = [posted(url, folder / f"{load}-{number}.jsonl", seconds) for number in range(rounds)]
-            hits, requests = (after - each for after, each in zip(counts(server), before, strict=True))
-            rows[f"{load}, first"] = found[0]
-            rows[load] = {name: statistics.median(each[name] for each in found) for name in found[0]}
+            runs, istiod_runs = list[dict[str, float]](), list[dict[str, float]]()
+            for number in range(rounds):
+                reviews = folder / f"{load}-{number}.jsonl"
+                runs.append(posted(url, reviews, seconds))
+                if istiod is not None:
+                    istiod_runs.append(posted(istiod, reviews, seconds))
+            hits, requests = (after - count for after, count in zip(counts(server), before, strict=True))
+            rows[f"{load}, first"] = runs[0]
+            if istiod is not None:
+                rows[istiod_row(load)] = medians(istiod_runs)
+                compare_with_istiod(url, istiod, folder / f"{load}-0.jsonl")
+            rows[load] = medians(runs)
             rows[load]["hits"] = round(hits / requests, 4)
             compare_answers(url, revisions / "r0", folder / f"{load}-0.jsonl")
     rows["yardstick, after"] = yardstick(folder, seconds)
     best = max(rows["yardstick, before"]["rps"], rows["yardstick, after"]["rps"])
     return {name: {**row, "ratio": round(row["rps"] / best, 4)} for name, row in rows.items()}
+
+
+def medians(runs: list[dict[str, float]]) -> dict[str, float]:
+    """Return the median of each figure."""
+    return {name: statistics.median(run[name] for run in runs) for name in runs[0]}
 
 
 def yardstick(folder: Path, seconds: int) -> dict[str, float]:
@@ -181,11 +216,36 @@ def compare_answers(url: str, source: Path, reviews: Path) -> None:
     revision = revision_in(source)
     bodies = reviews.read_bytes().splitlines()[::SAMPLED]
     for body in bodies:
-        request = urllib.request.Request(url, body, {"Content-Type": "application/json"})  # noqa: S310 -- loopback
-        with urllib.request.urlopen(request) as answer:  # noqa: S310 -- loopback
-            if answer.read() != fresh_answer(revision, body):
-                raise SystemExit(f"an answer to {reviews.stem} differs from the pipeline's: {body[:200]!r}")
+        if answer_to(url, body) != fresh_answer(revision, body):
+            raise SystemExit(f"an answer to {reviews.stem} differs from the pipeline's: {body[:200]!r}")
     print(f"{len(bodies)} answers to {reviews.stem} equal the pipeline's", file=sys.stderr)
+
+
+def compare_with_istiod(url: str, istiod: str, reviews: Path) -> None:
+    """Print how many answers of the istiod make another pod than those of the server: one review in fifty."""
+    differing, paths, bodies = 0, set[str](), reviews.read_bytes().splitlines()[::SAMPLED]
+    for body in bodies:
+        request = load_json(body)["request"]
+        answers = [read_answer(request["object"], request["uid"], answer_to(at, body)) for at in (istiod, url)]
+        differences = changes(answers[0], answers[1], request["object"])
+        differing += bool(differences)
+        paths |= {change.path or change.kind for change in differences}
+    where = f", in {', '.join(sorted(paths))}" if paths else ""
+    print(
+        f"{differing} of {len(bodies)} answers to {reviews.stem} make another pod than istiod's{where}", file=sys.stderr
+    )
+
+
+def answer_to(url: str, body: bytes) -> bytes:
+    """Return the answer to a review. The certificate of a running istiod is not checked."""
+    request = urllib.request.Request(url, body, {"Content-Type": "application/json"})  # noqa: S310 -- the user's
+    context = None
+    if url.startswith("https:"):
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with urllib.request.urlopen(request, context=context) as answer:  # noqa: S310 -- the user's
+        content: bytes = answer.read()
+    return content
 
 
 def fresh_answer(revision: Revision, body: bytes) -> bytes:

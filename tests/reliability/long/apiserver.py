@@ -161,9 +161,10 @@ def injector_command(tls: list[str], revisions: Path) -> list[str]:
     return [sys.executable, "-m", "injector", "serve", *ports, *tls, "--revisions-dir", str(revisions)]
 
 
-def constant_command(tls: list[str], patch: Path) -> list[str]:
-    """Return the command that starts the webhook with the constant patch, but for the port."""
-    return [sys.executable, str(Path(__file__).with_name("constantwebhook.py")), "--patch", str(patch), *tls]
+def constant_command(tls: list[str], patch: Path | None) -> list[str]:
+    """Return the command that starts the webhook with the constant patch, or without one, but for the port."""
+    flags = [] if patch is None else ["--patch", str(patch)]
+    return [sys.executable, str(Path(__file__).with_name("constantwebhook.py")), *flags, *tls]
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""A webhook that answers every review with one constant patch: aiohttp over TLS, and nothing but what an answer needs."""
+"""A webhook that answers every review with one constant patch, or without one: aiohttp over TLS, and what an answer needs."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ def main() -> None:
     """Serve until terminated."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--patch", type=Path, required=True, help="the JSON patch")
+    parser.add_argument("--patch", type=Path, help="the JSON patch")
     parser.add_argument("--tls-cert-file", required=True)
     parser.add_argument("--tls-key-file", required=True)
     options = parser.parse_args()
-    patch = base64.b64encode(options.patch.read_bytes()).decode()
+    patch = {}
+    if options.patch is not None:
+        patch = {"patchType": "JSONPatch", "patch": base64.b64encode(options.patch.read_bytes()).decode()}
 
     async def answer(request: web.Request) -> web.Response:
         review = orjson.loads(await request.read())
-        response = {"uid": review["request"]["uid"], "allowed": True, "patchType": "JSONPatch", "patch": patch}
+        response = {"uid": review["request"]["uid"], "allowed": True, **patch}
         answered = {"apiVersion": review["apiVersion"], "kind": "AdmissionReview", "response": response}
         return web.Response(body=orjson.dumps(answered), content_type="application/json")
 
