@@ -229,7 +229,7 @@ class _Sides:
             view = session.run(self._read_view)
             if self.has_istiod:
                 workloads = injected_workloads(session, view, self.files, with_progress)
-                return self._compare_with_istiods(kubeconfig, view, workloads)
+                return self._compare_with_istiods(kubeconfig, session, view, workloads)
             comparer = self._comparer(view)
             comparisons = compare_injected(session, view, comparer, self.files, with_progress)
             compared = _with_minor_changes(session, comparer, comparisons, view.built.notes)
@@ -245,12 +245,14 @@ class _Sides:
             view = reader.run(lambda reader: read_routes(reader, None, revisions))
             view = build_routed(reader, view, self._raws(revisions), self.sources.overrides)
         if self.has_istiod:
-            return self._compare_with_istiods(kubeconfig, view, injected_in_files(workloads, view))
+            return self._compare_with_istiods(kubeconfig, reader, view, injected_in_files(workloads, view))
         comparer = self._comparer(view)
         comparisons = compare_files(workloads, view, comparer, with_progress)
         return _with_minor_changes(reader, comparer, comparisons, view.built.notes)
 
-    def _compare_with_istiods(self, kubeconfig: Kubeconfig, view: ClusterView, workloads: list[Created]) -> _Compared:
+    def _compare_with_istiods(
+        self, kubeconfig: Kubeconfig, objects: ReaderSession, view: ClusterView, workloads: list[Created]
+    ) -> _Compared:
         from injector.fleet.istiod import open_istiods, random_notes  # noqa: PLC0415 -- it loads the client of the API server
 
         comparer = self._comparer(view)
@@ -263,7 +265,18 @@ class _Sides:
             )
             comparer = comparer.with_webhooks(*("" if istiod is None else istiod.where for istiod in (old, new)))
             comparisons = session.compare((old, new), comparer, workloads, with_progress)
-        return _Compared(comparer.sides, comparisons, (*view.built.notes, *random_notes(comparisons)))
+            state = view.revisions.state
+            before, after = (
+                session.side_with_minor(side, istiod, state)
+                for side, istiod in zip(comparer.sides, (old, new), strict=True)
+            )
+        notes = *view.built.notes, *random_notes(comparisons)
+        if before is None or after is None:
+            unknown = self.names[before is not None]
+            note = f"the version of {unknown} is not known, so what breaks between the minors is not reported"
+            return _Compared(comparer.sides, comparisons, (*notes, escape_line(note)))
+        compared = _with_minor_changes(objects, replace(comparer, sides=(before, after)), comparisons, notes)
+        return replace(compared, sides=comparer.sides)
 
     def _comparer(self, view: ClusterView) -> Comparer:
         revisions = map(view.built.revision, self._raws(view.revisions))

@@ -24,6 +24,7 @@ from injector.cluster.reviews import NoAnswerError, ReviewClient, WebhookAddress
 from injector.cluster.session import open_session, run_for_result
 from injector.errors import ClusterError, DataError, InvalidPodError, UsageError
 from injector.fleet.istiodifferences import documented_difference
+from injector.fleet.minors import read_istiod_minor
 from injector.fleet.progress import Progress, no_progress
 from injector.fleet.routing import find_called, pod_labels
 from injector.golang.json import load_json
@@ -44,10 +45,12 @@ if TYPE_CHECKING:
 
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.cluster.resources import ObjectReader
-    from injector.fleet.compare import Comparer, Comparison
+    from injector.fleet.compare import Comparer, Comparison, Side
     from injector.fleet.istiodoptions import IstiodOptions
     from injector.injection.result import Answer
+    from injector.istio.behaviours import Minor
     from injector.kube.podtemplates import Created
+    from injector.revisions.source import SourceState
 
 T = TypeVar("T")
 
@@ -411,6 +414,18 @@ class IstiodSession:
         """Return the istiod of a revision or tag; see ``find_istiod``."""
         istiod: Istiod = self.run(lambda reader: find_istiod(reader, name, targets, self.options))
         return istiod
+
+    def side_with_minor(self, side: Side, istiod: Istiod | None, state: SourceState) -> Side | None:
+        """Return a side with the minor of its istiod, of the Deployment or else of the revision of its name; None if it is not known."""
+        if istiod is None:
+            return side
+        minor: Minor | None = None
+        if self.options.url is None:
+            revisions = (*state.targets(istiod.name), istiod.name)
+            minor = self.run(lambda reader: read_istiod_minor(reader, revisions))
+        if minor is not None:
+            return replace(side, revision=replace(side.revision, minor=minor))
+        return side if istiod.name in state.served_names else None
 
     def compare(
         self, istiods: Addresses, comparer: Comparer, workloads: Sequence[Created], progress: Progress = no_progress

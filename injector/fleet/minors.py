@@ -7,10 +7,11 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.cluster.resources import DAEMON_SETS, PODS, RUNNING, SERVICES, ObjectReader, Resource, Scope
+from injector.cluster.resources import DAEMON_SETS, DEPLOYMENTS, PODS, RUNNING, SERVICES, ObjectReader, Resource, Scope
 from injector.errors import ClusterError
 from injector.hints import first_of
 from injector.istio.behaviours import Minor, format_minor
+from injector.istio.labels import REVISION_LABEL
 from injector.istio.minorchanges import (
     MESH,
     POD,
@@ -144,7 +145,7 @@ def _mesh_breaks(rules: Sequence[Rule], target: Revision, services: Iterable[Map
 async def _version_breaks(reader: ObjectReader, source: Revision, target: Revision, notes: list[str]) -> list[Break]:
     try:
         minors = await reader.all(Scope(PODS, fields=RUNNING), _proxy_minor)
-        agents = await reader.all(Scope(DAEMON_SETS, labels=_CNI_LABEL), _agent_minor)
+        agents = await reader.all(Scope(DAEMON_SETS, labels=_CNI_LABEL), _image_minor)
     except ClusterError as error:
         notes.append(f"the versions of proxies and of the CNI are not known: {error.what}")
         return []
@@ -170,8 +171,22 @@ def _proxy_minor(pod: dict[str, Any]) -> Minor | None:
     return None
 
 
-def _agent_minor(daemon_set: dict[str, Any]) -> Minor | None:
-    containers = mapping_at(daemon_set, "spec", "template", "spec").get("containers") or ()
+async def read_istiod_minor(reader: ObjectReader, revisions: Sequence[str]) -> Minor | None:
+    """Return the minor of the first Deployment of an istiod of one of the revisions; None if no image that can be read tells."""
+    for revision in revisions:
+        scope = Scope(DEPLOYMENTS, labels=f"app=istiod,{REVISION_LABEL}={revision}")
+        try:
+            minors = await reader.all(scope, _image_minor)
+        except ClusterError:
+            return None
+        if minors:
+            return minors[0]
+    return None
+
+
+def _image_minor(workload: dict[str, Any]) -> Minor | None:
+    """Return the minor in the first image of a DaemonSet or Deployment that has one."""
+    containers = mapping_at(workload, "spec", "template", "spec").get("containers") or ()
     return next(
         (minor for container in containers if (minor := _minor_of_image(str(container.get("image", ""))))), None
     )

@@ -1,4 +1,4 @@
-"""The reviews of the benchmarks, and what a benchmark says if its client is missing."""
+"""The reviews and pods of the benchmarks, what they compare beside times, and what one says if its client is missing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ from typing import Any
 
 import pytest
 
+from bench.load import compare_with_istiod
 from bench.reviews import LOADS, WORKLOADS, reviews
+from injector.revisions.source import build
+from tests.istiods import injecting, replacing_image, serving
+from tests.reliability.long.creations import Subject, requests_for
+from tests.revisions.fakes import VALUES, make_raw
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED = ROOT / "tests" / "webhook" / "reviews" / "deployment.jsonl"
@@ -76,3 +81,33 @@ def test_the_load_says_what_it_lacks(tmp_path: Path, arguments: list[str], statu
 
     assert done.returncode == status
     assert done.stderr.endswith(said)
+
+
+@pytest.mark.parametrize(
+    ("image", "line"),
+    [
+        ("proxy:1.30.1", "0 of 2 answers to replicas make another pod than istiod's\n"),
+        ("wrong:1", "2 of 2 answers to replicas make another pod than istiod's, in containers[istio-proxy].image\n"),
+    ],
+)
+def test_the_load_compares_answers_with_an_istiod(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], image: str, line: str
+) -> None:
+    (tmp_path / "replicas.jsonl").write_bytes(b"\n".join(reviews("replicas", 51)))
+    ours = injecting(build(make_raw("r0", values=VALUES.replace("1.24.6", "1.30.1"))))
+
+    with serving(ours) as (url, received), serving(replacing_image(ours, image)) as (istiod, _):
+        compare_with_istiod(url, istiod, tmp_path / "replicas.jsonl")
+
+    assert capsys.readouterr().err == line
+    assert len(received) == 2
+
+
+def test_clients_create_pods_in_the_namespaces_of_the_replicas_in_turn() -> None:
+    replicas = [*requests_for(Subject(["a", "b"]), 5, None)]
+    unseen = [json.loads(body) for _, body in requests_for(Subject(["a", "b"]), 4, iter(range(7, 100)))]
+
+    assert [path.split("/")[4] for path, _ in replicas] == ["a", "b", "a", "b", "a"]
+    assert {json.loads(body)["metadata"]["generateName"] for _, body in replicas} == {"app-"}
+    assert [pod["metadata"]["labels"]["app"] for pod in unseen] == ["app-7", "app-8", "app-9", "app-10"]
+    assert {"name" in pod["metadata"] for pod in unseen} == {False}
