@@ -19,6 +19,7 @@ _VARIABLES: Final = MappingProxyType({"cluster": "ISTIO_META_CLUSTER_ID", "net":
 # (k8s.io/apimachinery/pkg/util/validation, IsRelaxedEnvVarName).
 _VARIABLE: Final = re.compile(r"[ -<>-~]+", re.ASCII)
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_INVALID_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 # Names in messages are cut. A valid one has at most 63 letters.
 _MAX_QUOTED: Final = 80
 RESERVED_NAMES: Final = frozenset(_VARIABLES)
@@ -60,17 +61,15 @@ def parse_path(raw_path: str) -> InjectPath:
                 | ":ENV:" key "=" value { ":ENV:" key "=" value }
         key     = "cluster" | "net" | an environment variable in any case
 
-    Follows ``parseInjectEnvs`` and ``URLParameterToEnv`` in pkg/kube/inject/webhook.go (1.30.3), with two intended differences: the name
-    before the pairs, and that segments are decoded after the path is split, so that an escaped ``/`` does not separate segments.
+    Follows ``parseInjectEnvs`` and ``URLParameterToEnv`` in pkg/kube/inject/webhook.go (1.30.3), which get the decoded path: an escaped
+    ``/`` separates segments. There are two intended differences: the name before the pairs, and what is refused because no pod could have
+    it in its environment.
 
     Raises:
         UnknownRevisionError: the name is not a valid name of a revision or tag.
-        ReviewError: a part is not UTF-8 or has a control character, or a key is not a valid environment variable.
+        ReviewError: an escape is not valid, the path is not UTF-8 or has a control character, or a key is not a valid environment variable.
     """
-    segments = [
-        _decode(segment)
-        for segment in raw_path.removeprefix(PATH_PREFIX).removeprefix("/").removesuffix("/").split("/")
-    ]
+    segments = _decode(raw_path).removeprefix(PATH_PREFIX).removeprefix("/").removesuffix("/").split("/")
     if segments == [""]:
         return InjectPath()
     first, *rest = segments
@@ -110,9 +109,14 @@ def _variable(key: str) -> str:
     return name
 
 
-def _decode(segment: str) -> str:
+def _decode(raw_path: str) -> str:
+    if _INVALID_ESCAPE.search(raw_path):
+        # net/url, as in Go's server, answers 400 (Go 1.26, unescape).
+        raise ReviewError(
+            "has a `%` that begins no escape", where="path", hint="write `%25` for `%` in the webhook's path"
+        )
     try:
-        text = unquote_to_bytes(segment).decode()
+        text = unquote_to_bytes(raw_path).decode()
     except UnicodeDecodeError as error:
         raise ReviewError("not UTF-8", where="path", hint="correct the webhook's path") from error
     if _CONTROL.search(text):

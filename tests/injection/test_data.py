@@ -78,6 +78,13 @@ def test_the_image_type_is_the_annotations_else_the_proxy_configs_else_the_varia
     assert data.field("ProxyImage") == f"docker.io/istio/proxyv2:{expected}"
 
 
+@pytest.mark.parametrize(("tag", "image_type", "expected"), [("null", "", "<nil>"), ("null", "debug", "<nil>-debug")])
+def test_a_tag_that_is_null_is_in_the_image_as_istio_prints_it(tag: str, image_type: str, expected: str) -> None:
+    """Follows Istio 1.30.3, pkg/kube/inject/inject.go: ProxyImage."""
+    data = _data(_revision(values=f"{{global: {{hub: h, tag: {tag}, variant: '{image_type}'}}}}"), make_pod())
+    assert data.field("ProxyImage") == f"h/proxyv2:{expected}"
+
+
 def test_templates_see_the_pod_without_what_an_earlier_injection_added() -> None:
     params = webhook_parameters(_revision(), make_pod(labels={"of": "pod"}), RequestFacts())
     data = template_data(params, make_pod(labels={"of": "stripped"}))

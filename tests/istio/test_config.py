@@ -193,6 +193,7 @@ def test_without_values_the_fields_are_zero(text: str | None) -> None:
     [("1.24", "1.24"), ("124", "124"), ("'1.20'", "1.20"), ("1.20", "1.2"), ("true", "true"), ("null", "<nil>")],
 )
 def test_a_tag_may_be_any_scalar_and_prints_as_go_does(tag: str, expected: str) -> None:
+    """Follows Istio 1.30.3, pkg/kube/inject/inject.go: ProxyImage prints a google.protobuf.Value with %v, and a null is one."""
     assert parse_values(f"global: {{tag: {tag}}}").tag == expected
 
 

@@ -189,6 +189,18 @@ def test_fields_that_differ_from_the_defaults_are_written(text: str, expected: d
     assert _written(apply_proxy_config(text, parse_mesh_config(None, NEWEST), NEWEST)) == expected
 
 
+@pytest.mark.parametrize("minor", [(1, 12), (1, 13), (1, 14), NEWEST])
+@cases("text", "expected")
+def test_a_null_in_a_proxy_config_is_an_empty_value(minor: Minor, text: str, expected: dict[str, Any]) -> None:
+    """As the jsonpb of golang/protobuf 1.5.4 and istio.io/api 1.24.3 read and write it.
+
+    Up to 1.13 (gogo/protobuf 1.3.2 and the API of 1.12.9), a null stays null where a message is expected; docs/compatibility.md has this
+    difference.
+    """
+    assert _written(apply_proxy_config(text, parse_mesh_config(None, minor), minor), minor) == expected
+    assert _written(parse_mesh_config(f"defaultConfig: {text}", minor), minor) == expected
+
+
 @cases("minor", "text", "expected")
 def test_a_default_is_written_by_minors_that_do_not_have_it(minor: Minor, text: str, expected: dict[str, Any]) -> None:
     assert _written(apply_proxy_config(text, parse_mesh_config(None, minor), minor), minor) == expected
