@@ -100,6 +100,7 @@ from injector.upgrade.state import (
     counts_text,
     seconds_left,
     state_line,
+    waves_of,
 )
 from injector.upgrade.status import Heartbeat
 from injector.upgrade.step import INTERVAL
@@ -490,7 +491,7 @@ def status_text(stored: Stored, output: str, now: float) -> str:
     if state is None:
         return f"{head_line(stored, now)}\n"
     rows = []
-    for index, wave in enumerate(upgrade.waves):
+    for index, wave in enumerate(waves_of(upgrade, state)):
         progress = "done" if index < state.wave or state.phase == COMPLETED else "-"
         if index == state.wave and state.phase != COMPLETED:
             progress = f"{state.step}: {counts_text(state)}" if not state.back else "going back"
@@ -858,7 +859,9 @@ def _cells(plan: Plan, entry: Entry) -> tuple[str, ...]:
 
 
 def _by_wave(plan: Plan) -> list[tuple[Any, list[Entry]]]:
-    return [(wave, plan.of_wave(index)) for index, wave in enumerate(plan.upgrade.waves)]
+    """Return the waves with their workloads; that of the injected gateways only if there are any."""
+    by_wave = [(wave, plan.of_wave(index)) for index, wave in enumerate(plan.upgrade.waves)]
+    return [(wave, entries) for wave, entries in by_wave if entries or not wave.has_gateways]
 
 
 def _changes(entries: Iterable[Entry]) -> dict[str, int]:

@@ -317,6 +317,16 @@ def ignores_text(revision: Revision, pod: dict[str, Any], facts: RequestFacts, t
     return not hidden.was_read
 
 
+def template_names(revision: Revision, pod: c.Pod) -> tuple[str, ...]:
+    """Return the names of the templates that a revision has for a pod; none if it asks for too many."""
+    if revision.config.appends:
+        return (SIDECAR_TEMPLATE_NAME,)
+    try:
+        return select_templates(revision, pod, revision.config.default_templates)
+    except AnnotationError:
+        return ()
+
+
 def _templates_of(params: Parameters) -> ListTemplate | OverlayTemplates:
     revision, pod = params.revision, params.pod
     if revision.config.appends:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from injector.istio.template import Template, TemplateData
 
 TEMPLATES: Final = "inject.istio.io/templates"
+GATEWAY_TEMPLATE: Final = "gateway"
+"""The name of the template of injected gateways, such as those of the chart istio/gateway."""
 MOST_VALUES: Final = 20_000
 """Values in what a template renders, keys included; the largest of Istio's render 500."""
 _MOST_TEMPLATES: Final = 32

@@ -13,7 +13,7 @@ from injector.cluster.listwatch import ListWatch
 from injector.cluster.resources import Scope
 from injector.errors import ClusterError, InjectorError
 from injector.metrics import UpgradeRow
-from injector.upgrade.state import COMPLETED, SOAKING, State, new_state, progress_text, seconds_left
+from injector.upgrade.state import COMPLETED, SOAKING, State, new_state, progress_text, seconds_left, waves_of
 from injector.upgrade.step import WINDOW
 from injector.upgrade.store import UPGRADES, Store, Stored, read_stored
 
@@ -84,7 +84,7 @@ class Controller:
         document, state, heartbeat, now = stored.upgrade, stored.state, stored.heartbeat, self.clock()
         waves = [
             {"name": wave.name, "done": index < state.wave or state.phase == COMPLETED}
-            for index, wave in enumerate(document.waves)
+            for index, wave in enumerate(waves_of(document, state))
         ]
         return {
             **document.head,
@@ -208,13 +208,16 @@ def _metrics_row(stored: Stored) -> UpgradeRow | None:
     if stored.state is None:
         return None
     upgrade, state = stored.upgrade, stored.state
-    done = len(upgrade.waves) if state.phase == COMPLETED else state.wave
+    total = len(waves_of(upgrade, state))
+    done = total if state.phase == COMPLETED else state.wave
     progressed = 0.0
     if not state.has_ended and state.reason != WINDOW and not state.waits_for_approval:
         # A soak is progress until its end.
-        progressed = state.since + upgrade.soak if state.step == SOAKING and not state.back else state.progressed
+        progressed = (
+            state.since + upgrade.soak_of(state.wave) if state.step == SOAKING and not state.back else state.progressed
+        )
     gates = {name: text.partition(":")[0] for name, text in state.gates.items()}
-    remaining = len(upgrade.waves) - done
+    remaining = total - done
     heartbeat = stored.heartbeat.time if stored.is_due else 0.0
     waves = {"done": done, "left": remaining}
     return UpgradeRow(state.phase, waves, state.counts, state.left, gates, progressed, heartbeat, state.remaining_total)

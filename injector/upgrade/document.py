@@ -13,7 +13,8 @@
       - {name: test, namespaces: [dev, test]}
       - {name: rest}
 
-Waves are of one sort (``Upgrade.moves``): all by weight, all by namespace, or in any other order. They decide how the tag moves.
+Waves are of one sort (``Upgrade.moves``): all by weight, all by namespace, or in any other order. They decide how the tag moves. An upgrade
+has one more wave than its document, the last one, for the injected gateways that these waves would move.
 
 If ``from`` is ``to``, the control plane was changed under its revision's name, and the upgrade is *in place*: it moves no tag, and restarts
 the workloads whose sidecars are not those that the revision injects now.
@@ -23,7 +24,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 from urllib.parse import urlsplit
 
@@ -33,7 +34,7 @@ from injector.kube.selectors import Selector, is_dns_label, is_label_key
 from injector.revisions.names import check_name
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
 GROUP: Final = "revision-injector.dev"
 API_VERSION: Final = f"{GROUP}/v1alpha1"
@@ -57,34 +58,8 @@ WEBHOOK_TIMEOUT: Final = 10.0
 MAX_WEBHOOK_TIMEOUT: Final = 30.0
 """Seconds that a webhook may take at most: meanwhile, the runner sees neither the pods nor the commands of users."""
 _EXAMPLE: Final = "see docs/upgrades.md for an example"
-
-
-@dataclass(frozen=True, slots=True)
-class Wave:
-    """Some workloads of an upgrade, which are restarted together. A wave without filters has all workloads that are left.
-
-    Attributes:
-        weight: the percentage of workloads that have the new revision after this wave; None if filters choose the workloads.
-        namespaces: the names of namespaces; empty for all.
-        selector: a selector of the labels of workloads; None for all.
-        importance: the value of the importance label; empty for all.
-        approval: whether it waits for ``promote`` before it begins.
-    """
-
-    name: str
-    weight: int | None = None
-    namespaces: frozenset[str] = frozenset()
-    selector: Selector | None = None
-    importance: str = ""
-    approval: bool = False
-
-    def includes(self, namespace: str, labels: Mapping[str, str], importance_label: str) -> bool:
-        """Return whether the filters match a workload with these labels."""
-        return (
-            (not self.namespaces or namespace in self.namespaces)
-            and (self.selector is None or self.selector.matches(labels))
-            and (not self.importance or labels.get(importance_label) == self.importance)
-        )
+INJECTED_GATEWAYS: Final = "injected-gateways"
+"""The name of the last wave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +72,49 @@ class Limits:
     workloads: int = 5
     unavailable_pods: int = 10
     unavailable_pods_per_namespace: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Wave:
+    """Some workloads of an upgrade, which are restarted together. A wave without filters has all workloads that are left.
+
+    Attributes:
+        weight: the percentage of workloads that have the new revision after this wave; None if filters choose the workloads.
+        namespaces: the names of namespaces; empty for all.
+        selector: a selector of the labels of workloads; None for all.
+        importance: the value of the importance label; empty for all.
+        approval: whether it waits for ``promote`` before it begins.
+        has_gateways: whether it is the wave of the injected gateways.
+        limits: the limits of its workloads; None for those of the upgrade.
+        soak: the seconds to wait after its restarts; None for those of the upgrade.
+        order: namespaces, and workloads as NAMESPACE/NAME, which are restarted first.
+    """
+
+    name: str
+    weight: int | None = None
+    namespaces: frozenset[str] = frozenset()
+    selector: Selector | None = None
+    importance: str = ""
+    approval: bool = False
+    has_gateways: bool = False
+    limits: Limits | None = None
+    soak: float | None = None
+    order: tuple[str, ...] = ()
+
+    @property
+    def requires_label(self) -> bool:
+        """Whether it has only workloads with a certain label; that a label is absent is not enough."""
+        requirements = () if self.selector is None else self.selector.requirements
+        return bool(self.importance) or any(requirement.operator in ("In", "Exists") for requirement in requirements)
+
+    def includes(self, namespace: str, labels: Mapping[str, str], importance_label: str) -> bool:
+        """Return whether the filters match a workload with these labels; those of the injected gateways match none."""
+        return (
+            not self.has_gateways
+            and (not self.namespaces or namespace in self.namespaces)
+            and (self.selector is None or self.selector.matches(labels))
+            and (not self.importance or labels.get(importance_label) == self.importance)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +215,7 @@ class Upgrade:
         deadline: the seconds that the whole upgrade may take.
         windows: the times in which workloads may be restarted; empty for any time.
         gateways: the wave of the Gateways of the Gateway API.
+        gateways_last: whether injected gateways are restarted in the last wave; else they are in the waves as other workloads.
         on_failure: ``Pause`` or ``Rollback``.
         run: the number of the run. An upgrade that has ended starts again if it is raised.
         repeat: whether an upgrade in place starts again by itself when the configuration of its revision has changed.
@@ -217,6 +236,7 @@ class Upgrade:
     on_failure: str = PAUSE
     run: int = 1
     gateways: GatewayWave = field(default_factory=GatewayWave)
+    gateways_last: bool = True
     repeat: bool = False
 
     @property
@@ -247,6 +267,20 @@ class Upgrade:
         plain = all(wave.selector is None and not wave.importance for wave in self.waves)
         return BY_NAMESPACE if plain and self.waves[0].namespaces else ORDER_ONLY
 
+    @property
+    def gateway_wave(self) -> int:
+        """The index of the wave of the injected gateways, which is the last one."""
+        return len(self.waves) - 1
+
+    def limits_of(self, wave: int) -> Limits:
+        """Return the limits of the workloads of a wave; those of no wave have an index below zero."""
+        return (self.waves[wave].limits if wave >= 0 else None) or self.limits
+
+    def soak_of(self, wave: int) -> float:
+        """Return the seconds to wait after the restarts of a wave."""
+        soak = self.waves[wave].soak
+        return self.soak if soak is None else soak
+
     def in_window(self, now: float) -> bool:
         """Return whether workloads may be restarted now."""
         return not self.windows or any(window.contains(now) for window in self.windows)
@@ -269,6 +303,7 @@ def read_upgrade(raw: Any, *, where: str) -> Upgrade:
         hint = "use at most 63 lower-case letters, digits and `-`"
         raise ConfigError(f"{name[:80]!r} is not a valid name", where=f"{where}: metadata.name", hint=hint)
     spec = document.part("spec", _SPEC)
+    injected, limits = spec.part("injectedGateways", _INJECTED_GATEWAYS), _limits(spec.part("limits", _LIMITS))
     upgrade = Upgrade(
         name=name,
         tag=spec.name("tag", "tag", default=""),
@@ -276,7 +311,7 @@ def read_upgrade(raw: Any, *, where: str) -> Upgrade:
         target=spec.name("to", "revision"),
         waves=tuple(_wave(fields, index) for index, fields in enumerate(spec.parts("waves", _WAVE), 1)),
         importance_label=spec.text("importanceLabel", _IMPORTANCE_LABEL),
-        limits=_limits(spec.part("limits", _LIMITS)),
+        limits=limits,
         gates=_gates(spec.part("gates", _GATES)),
         soak=spec.duration("soak", SOAK),
         timeout=spec.duration("timeout", TIMEOUT),
@@ -285,15 +320,16 @@ def read_upgrade(raw: Any, *, where: str) -> Upgrade:
         on_failure=spec.choice("onFailure", (PAUSE, ROLLBACK)),
         run=spec.number("run", 1),
         gateways=_gateway_wave(spec.part("gateways", _GATEWAYS)),
+        gateways_last=injected.flag("last", default=True),
         repeat=spec.flag("repeat"),
     )
     _check(upgrade, spec)
-    return upgrade
+    return replace(upgrade, waves=(*upgrade.waves, _injected_gateway_wave(injected, limits)))
 
 
 _SPEC: Final = (
     *("tag", "from", "to", "waves", "importanceLabel", "limits", "gates", "soak", "timeout", "deadline", "windows"),
-    *("onFailure", "run", "gateways", "repeat"),
+    *("onFailure", "run", "gateways", "injectedGateways", "repeat"),
 )
 _WAVE: Final = ("name", "weight", "namespaces", "selector", "importance", "approval")
 _LIMITS: Final = ("workloads", "unavailablePods", "unavailablePodsPerNamespace")
@@ -301,6 +337,7 @@ _GATES: Final = ("maxRestarts", "prometheus", "metrics", "webhooks")
 _METRIC: Final = ("name", "query", "min", "max", "noData")
 _WEBHOOK: Final = ("name", "url", "timeout", "metadata")
 _GATEWAYS: Final = ("pin", "limit", "order", "soak")
+_INJECTED_GATEWAYS: Final = ("last", "limits", "order", "soak", "approval")
 _WINDOW: Final = ("notBefore", "notAfter")
 
 
@@ -317,9 +354,10 @@ def _check(upgrade: Upgrade, spec: _Fields) -> None:
         spec.refuse("onFailure", "a rollback needs a tag", "name the tag, or write Pause")
     if not is_label_key(upgrade.importance_label):
         spec.refuse("importanceLabel", "it is not the key of a label", f"write {_IMPORTANCE_LABEL}")
-    names = [wave.name for wave in upgrade.waves]
+    names = [*(wave.name for wave in upgrade.waves), INJECTED_GATEWAYS]
     if len(set(names)) < len(names):
-        spec.refuse("waves", "two waves have one name", "give each its own name")
+        hint = f"give each its own name; the last wave is always called {INJECTED_GATEWAYS}"
+        spec.refuse("waves", "two waves have one name", hint)
     weights = [wave.weight for wave in upgrade.waves]
     if any(weight is not None for weight in weights):
         steps = [0 if weight is None else weight for weight in weights]
@@ -363,8 +401,7 @@ def _selector(raw: _Fields, selector: Any) -> Selector:
         raise ConfigError(error.what, where=error.where, hint=error.hint) from error
 
 
-def _limits(raw: _Fields) -> Limits:
-    defaults = Limits()
+def _limits(raw: _Fields, defaults: Limits = Limits()) -> Limits:
     return Limits(
         workloads=raw.number("workloads", defaults.workloads),
         unavailable_pods=raw.number("unavailablePods", defaults.unavailable_pods),
@@ -406,13 +443,36 @@ def _webhook(raw: _Fields) -> GateWebhook:
 
 
 def _gateway_wave(raw: _Fields) -> GatewayWave:
-    order, defaults = raw.get("order", []), GatewayWave()
+    defaults = GatewayWave()
+    limit, soak = raw.number("limit", defaults.limit), raw.duration("soak", defaults.soak)
+    return GatewayWave(raw.flag("pin", default=True), limit, _order(raw, "Gateways"), soak)
+
+
+def _injected_gateway_wave(raw: _Fields, limits: Limits) -> Wave:
+    """Read the last wave; ``limits`` are those of the upgrade, of which it restarts one workload at a time."""
+    return Wave(
+        name=INJECTED_GATEWAYS,
+        approval=raw.flag("approval"),
+        has_gateways=True,
+        limits=_limits(raw.part("limits", _LIMITS), replace(limits, workloads=1)),
+        soak=None if raw.get("soak") is None else raw.duration("soak", SOAK),
+        order=_order(raw, "workloads"),
+    )
+
+
+def _order(raw: _Fields, what: str) -> tuple[str, ...]:
+    order = raw.get("order", [])
     if not isinstance(order, list) or not all(
         isinstance(name, str) and _GATEWAY_NAME.fullmatch(name) for name in order
     ):
-        raw.refuse("order", "it is not a list of namespaces and Gateways", "write `order: [test, edge/public]`")
-    soak = raw.duration("soak", defaults.soak)
-    return GatewayWave(raw.flag("pin", default=True), raw.number("limit", defaults.limit), tuple(order), soak)
+        raw.refuse("order", f"it is not a list of namespaces and {what}", "write `order: [test, edge/public]`")
+    return tuple(order)
+
+
+def rank_in(order: Sequence[str], name: str) -> int:
+    """Return the place of NAMESPACE/NAME in an order of namespaces and names; those that it does not name are last."""
+    names = (name, name.partition("/")[0])
+    return next((index for index, entry in enumerate(order) if entry in names), len(order))
 
 
 _GATEWAY_NAME: Final = re.compile(r"[a-z0-9-]+(?:/[a-z0-9.-]+)?", re.ASCII)

@@ -25,6 +25,7 @@ from injector.errors import ConfigError, DataError, UsageError
 from injector.golang.json import load_json
 from injector.gotemplate.budget import DEFAULT_BUDGET, Rendering, use_meter
 from injector.istio.jinja.sandbox import Sandbox
+from injector.upgrade.state import GATEWAYS
 from injector.upgrade.step import FAILED, NO_DATA, PASSED, GateResult
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from injector.upgrade.plan import Key
     from injector.upgrade.state import State
 
-VARIABLES: Final = ("namespace", "workload", "from", "to", "interval", "before")
+VARIABLES: Final = ("namespace", "workload", "reporter", "from", "to", "interval", "before")
 REQUEST_TIMEOUT: Final = 20.0
 GATE_TOKEN_FLAG: Final = "--gate-token"  # noqa: S105 -- not a password
 CONCURRENCY: Final = 5
@@ -48,9 +49,7 @@ MAX_TEXT: Final = 4096
 _MAX_DETAIL: Final = 200
 MAX_ANSWER: Final = 4 << 20
 """Bytes of an answer, decompressed. Another person may have written the URL into the document."""
-_LABELS: Final = (
-    'reporter="destination",destination_workload_namespace="{{ namespace }}",destination_workload="{{ workload }}"'
-)
+_LABELS: Final = 'reporter="{{ reporter }}",{{ reporter }}_workload_namespace="{{ namespace }}",{{ reporter }}_workload="{{ workload }}"'
 _REQUESTS: Final = "sum(rate(istio_requests_total{%s}[{{ interval }}]%s))"
 _BUCKETS: Final = (
     "histogram_quantile(0.99, sum by (le) (rate(istio_request_duration_milliseconds_bucket{%s}[{{ interval }}]%s)))"
@@ -160,7 +159,10 @@ async def evaluate(
     """Return the results of the gates for the workloads of the wave, in the document's order. Raises ConfigError as ``parse_queries``."""
     queries = parse_queries(upgrade)
     interval = max(MIN_INTERVAL, now - state.since)
+    # The proxy of a gateway reports requests only as their client (istio.io, Istio Standard Metrics).
+    of_gateways = state.wave == upgrade.gateway_wave or state.step == GATEWAYS
     shared = {
+        "reporter": "source" if of_gateways else "destination",
         "from": upgrade.source,
         "to": upgrade.target,
         "interval": f"{int(interval)}s",

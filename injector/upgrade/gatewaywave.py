@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from injector.upgrade.document import rank_in
 from injector.upgrade.state import PinnedGateway
 
 if TYPE_CHECKING:
@@ -205,9 +206,4 @@ def _needs_no_release(view: ObservedGateway, entry: PinnedGateway, now: float) -
 
 def _in_order(wave: GatewayWave, gateways: Sequence[ObservedGateway]) -> list[ObservedGateway]:
     """Return Gateways in the order of the wave, which names namespaces, and Gateways by namespace and name."""
-
-    def rank(view: ObservedGateway) -> tuple[int, str]:
-        names = (view.name, view.name.partition("/")[0])
-        return next((index for index, name in enumerate(wave.order) if name in names), len(wave.order)), view.name
-
-    return sorted(gateways, key=rank)
+    return sorted(gateways, key=lambda view: (rank_in(wave.order, view.name), view.name))

@@ -22,7 +22,7 @@ from injector.kube.selectors import Selector
 from injector.revisions.tags import workload_key
 from injector.upgrade.document import GROUP
 from injector.upgrade.gatewaywave import ObservedGateway
-from injector.upgrade.plan import RESTARTABLE, ROLLOUT, ROLLOUT_GROUP, STAYS, Key, key_of, restart_of
+from injector.upgrade.plan import RESTARTABLE, ROLLOUT, ROLLOUT_GROUP, STAYS, Key, desired_pods, key_of, restart_of
 from injector.upgrade.statefulset import newest_template, unready_pod
 from injector.upgrade.step import ObservedWorkload
 
@@ -102,9 +102,7 @@ def workload_facts(item: Mapping[str, Any], kind: str) -> WorkloadFacts:
     """Return the facts about a workload of a kind; the objects of a list do not name theirs."""
     obj = {**item, "kind": kind}
     meta, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
-    desired = int(status.get("desiredNumberScheduled") or 0)
-    if kind != "DaemonSet":
-        desired = int(1 if spec.get("replicas") is None else spec["replicas"])
+    desired = desired_pods(kind, spec, status)
     available = int(status.get("numberAvailable" if kind == "DaemonSet" else "availableReplicas") or 0)
     view = ObservedWorkload(
         key=key_of(obj),

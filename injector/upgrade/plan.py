@@ -15,7 +15,8 @@ from injector.errors import DataError, TagError
 from injector.fleet.gateways import GatewayView, OwnerChange, gateway_notes
 from injector.fleet.minors import MinorChanges
 from injector.injection.containers import labels_of
-from injector.injection.pipeline import answers_to
+from injector.injection.pipeline import answers_to, template_names
+from injector.injection.render import GATEWAY_TEMPLATE
 from injector.injection.result import Injected, RequestFacts
 from injector.injection.tools.podchanges import POD_SECURITY, changes, hiding_of
 from injector.istio.labels import REVISION_LABEL
@@ -24,7 +25,7 @@ from injector.kube.pods import controller_of
 from injector.kube.podsecurity import UNRESTRICTED, LevelVersion
 from injector.kube.podtemplates import KNATIVE
 from injector.revisions.tags import Tag, TagWorkload, Weights, key_of_normal_pod
-from injector.upgrade.document import BY_NAMESPACE, BY_WEIGHT, Upgrade, Wave
+from injector.upgrade.document import BY_NAMESPACE, BY_WEIGHT, Limits, Upgrade, Wave
 
 if TYPE_CHECKING:
     from injector.fleet.proof import Proof
@@ -78,6 +79,7 @@ class Restart:
     Attributes:
         obstacle: why it cannot be restarted; empty if it can.
         disrupts: the pods that its controller takes away before their successors are available.
+        has_outage: whether these are all its pods.
         trouble: why its pods are not available now, before any restart; empty if they are.
     """
 
@@ -85,6 +87,7 @@ class Restart:
     disrupts: int = 0
     labels: Mapping[str, str] = field(default_factory=dict)
     trouble: str = ""
+    has_outage: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,17 +153,24 @@ def restart_of(obj: Mapping[str, Any]) -> Restart:
     spec, kind, meta = obj.get("spec") or {}, str(obj.get("kind")), obj["metadata"]
     obstacle = _obstacle(kind, str(obj.get("apiVersion", "")), spec, meta)
     status = obj.get("status") or {}
-    return Restart(obstacle, _disrupts(kind, spec, status), meta.get("labels") or {}, _trouble(kind, spec, status))
+    disrupts = _disrupts(kind, spec, status)
+    has_outage = 0 < desired_pods(kind, spec, status) <= disrupts
+    return Restart(obstacle, disrupts, meta.get("labels") or {}, _trouble(kind, spec, status), has_outage)
+
+
+def desired_pods(kind: str, spec: Mapping[str, Any], status: Mapping[str, Any]) -> int:
+    """Return the pods that a workload should have."""
+    if kind == "DaemonSet":
+        return int(status.get("desiredNumberScheduled") or 0)
+    return int(1 if spec.get("replicas") is None else spec["replicas"])
 
 
 def _trouble(kind: str, spec: Mapping[str, Any], status: Mapping[str, Any]) -> str:
     """Return why the pods of a workload are not available; empty if they are, or if it has no status."""
     if any(condition.get("reason") == "ProgressDeadlineExceeded" for condition in status.get("conditions") or ()):
         return "its last rollout failed: its progress deadline is exceeded"
-    desired, available = status.get("desiredNumberScheduled"), status.get("numberAvailable")
-    if kind != "DaemonSet":
-        desired, available = 1 if spec.get("replicas") is None else spec["replicas"], status.get("availableReplicas")
-    missing = int(desired or 0) - int(available or 0)
+    desired = desired_pods(kind, spec, status)
+    missing = desired - int(status.get("numberAvailable" if kind == "DaemonSet" else "availableReplicas") or 0)
     return f"pods that are not available already: {missing} of {desired}" if status and missing > 0 else ""
 
 
@@ -338,9 +348,13 @@ class Plan:
     @property
     def expected_seconds(self) -> float:
         """The time that the upgrade takes if a restart takes ``RESTART_TIME``, and no limit but that of workloads applies."""
-        restarts = (self.count(self.of_wave(index)).get(RESTART, 0) for index in range(len(self.upgrade.waves)))
-        limit = self.upgrade.limits.workloads
-        return sum(self.upgrade.soak + RESTART_TIME * -(-count // limit) for count in restarts)
+        upgrade, seconds = self.upgrade, 0.0
+        for index, wave in enumerate(upgrade.waves):
+            entries = self.of_wave(index)
+            if entries or not wave.has_gateways:
+                rounds = -(-self.count(entries).get(RESTART, 0) // upgrade.limits_of(index).workloads)
+                seconds += upgrade.soak_of(index) + RESTART_TIME * rounds
+        return seconds
 
     def with_budgets(self, budgets: Iterable[tuple[str, str, Selector]]) -> Plan:
         """Return the plan with the restarts that wait for PodDisruptionBudgets which allow none: namespace, name and selector of each."""
@@ -407,7 +421,7 @@ def make_plan(
     entries, direct = [], 0
     for workload in fleet.workloads:
         if workload.requested == (upgrade.tag or upgrade.target):
-            entry = _entry(upgrade, workload, tags, new, back=back)
+            entry = _entry(upgrade, workload, _wave(upgrade, workload, tags, target or source), tags, new, back=back)
             if entry.action == DONE and None in workload.pods and wanted is not None and _has_sidecar(workload, wanted):
                 entry = replace(entry, action=BLOCKED, note=NO_SIDECAR)
             is_compared = entry.wave is not None and (compared is None or entry.wave in compared)
@@ -485,6 +499,8 @@ def tag_in_wave(upgrade: Upgrade, tag: Tag, index: int, pins: Collection[str]) -
 
 def _tag_with_weights(upgrade: Upgrade, tag: Tag, index: int) -> Tag:
     whole: Weights = ((upgrade.target, 1),)
+    if upgrade.waves[index].has_gateways:
+        index -= 1  # the tag stays as the last wave of the document has it
     wave = upgrade.waves[index]
     if upgrade.moves == BY_WEIGHT and wave.weight is not None:
         rest = 100 - wave.weight
@@ -500,12 +516,14 @@ def _tag_with_weights(upgrade: Upgrade, tag: Tag, index: int) -> Tag:
 
 _ALL: Final = 100
 SKIPPED: Final = "skipped by a user"
+NO_GATEWAY_POD: Final = "a restart takes away all pods of this gateway at once: set maxSurge, or more replicas"
 NO_SIDECAR: Final = "a pod has no sidecar, and a new one would get one: restart it yourself"
 
 
-def _entry(upgrade: Upgrade, workload: Workload, tags: Sequence[Tag], new: str, *, back: bool) -> Entry:
+def _entry(
+    upgrade: Upgrade, workload: Workload, wave: int | None, tags: Sequence[Tag], new: str, *, back: bool
+) -> Entry:
     """Return the entry of a workload, without the class of change. ``new`` is the name that the new revision writes into pods."""
-    wave = _wave(upgrade, workload, tags)
     if wave is None:
         return Entry(workload, STAYS, _why_not(upgrade, workload, tags))
     sidecars = {revision for revision in workload.pods if revision is not None}
@@ -518,15 +536,15 @@ def _entry(upgrade: Upgrade, workload: Workload, tags: Sequence[Tag], new: str, 
         return Entry(workload, DONE, note, wave=wave)
     if workload.restart.obstacle:
         return Entry(workload, BLOCKED, workload.restart.obstacle, wave=wave)
-    fault = limit_fault(upgrade, workload.restart.disrupts)
+    fault = limit_fault(upgrade.limits_of(wave), workload.restart.disrupts)
     if fault:
         return Entry(workload, BLOCKED, fault, wave=wave)
-    return Entry(workload, RESTART, wave=wave, delays=tuple(filter(None, (workload.restart.trouble,))))
+    outage = NO_GATEWAY_POD if wave == upgrade.gateway_wave and workload.restart.has_outage else ""
+    return Entry(workload, RESTART, wave=wave, delays=tuple(filter(None, (workload.restart.trouble, outage))))
 
 
-def limit_fault(upgrade: Upgrade, disrupts: int) -> str:
+def limit_fault(limits: Limits, disrupts: int) -> str:
     """Return why the limits never allow a restart that takes away so many pods; empty if they do."""
-    limits = upgrade.limits
     for name, limit in (
         ("unavailablePods", limits.unavailable_pods),
         ("unavailablePodsPerNamespace", limits.unavailable_pods_per_namespace),
@@ -542,12 +560,21 @@ def waits_for_quota(workload: Workload, refusal: str) -> bool:
     return "exceeded quota:" in refusal and workload.restart.disrupts > 0
 
 
-def _wave(upgrade: Upgrade, workload: Workload, tags: Sequence[Tag]) -> int | None:
-    """Return the first wave in which a workload gets the new revision; None if it does not move."""
+def _wave(upgrade: Upgrade, workload: Workload, tags: Sequence[Tag], revision: Revision | None) -> int | None:
+    """Return the first wave in which a workload gets the new revision; None if it does not move.
+
+    An injected gateway is in the last wave instead, unless this wave requires a label that it has. ``revision`` has the templates.
+    """
     for index, wave in enumerate(upgrade.waves):
         if _is_filtered(upgrade, wave, workload) and (not tags or _revision(tags[index], workload) == upgrade.target):
-            return index
+            is_last = upgrade.gateways_last and not wave.requires_label
+            return upgrade.gateway_wave if is_last and _is_gateway(workload, revision) else index
     return None
+
+
+def _is_gateway(workload: Workload, revision: Revision | None) -> bool:
+    """Tell whether a revision injects the pods of a workload as gateways."""
+    return revision is not None and GATEWAY_TEMPLATE in template_names(revision, workload.created.pod)
 
 
 def _is_filtered(upgrade: Upgrade, wave: Wave, workload: Workload) -> bool:

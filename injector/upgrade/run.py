@@ -325,7 +325,7 @@ class Run:
         if not wants_gates(state):
             return None
         now = self.runner.now()
-        is_over = state.step == SOAKING and now - state.since >= upgrade.soak
+        is_over = state.step == SOAKING and now - state.since >= upgrade.soak_of(state.wave)
         if not is_over and not self._is_time("gates", GATE_INTERVAL):
             return None
         return await evaluate(upgrade, state, keys, now, self.runner.tokens)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
@@ -17,7 +17,7 @@ from injector.kube.escaping import escape_line
 from injector.upgrade.document import read_time
 
 if TYPE_CHECKING:
-    from injector.upgrade.document import Upgrade
+    from injector.upgrade.document import Upgrade, Wave
 
 RUNNING: Final = "Running"
 PAUSED: Final = "Paused"
@@ -135,6 +135,7 @@ class State:
         retries: the tokens of the marks of workloads that a user tries again, by workload; that of the wave does not count for them.
         restarting: the workloads that are being restarted. A workload is added before its restart, and removed when its pods are complete,
             so that every runner counts it for the limits, in the next wave and in a rollback too.
+        injected_gateways: whether the last wave has workloads; else the wave before it is the last one.
         gateways: the Gateways that the upgrade has pinned, by namespace and name.
         sidecars: the names that the old and the new revision write into pods. A rollback needs no more of the new revision.
         pins: the revisions to which workloads of the tag were pinned when the run began: the tag keeps them, with weight 0.
@@ -165,6 +166,7 @@ class State:
     skipped: tuple[str, ...] = ()
     retries: Mapping[str, float] = field(default_factory=dict)
     restarting: Mapping[str, PlannedRestart] = field(default_factory=dict)
+    injected_gateways: bool = False
     gateways: Mapping[str, PinnedGateway] = field(default_factory=dict)
     tag_before: TagBefore = field(default_factory=TagBefore)
     sidecars: tuple[str, str] = ("", "")
@@ -285,6 +287,7 @@ _KEYS: Final = {
     "since": "stepTime",
     "token": "restartTime",
     "progressed": "progressTime",
+    "injected_gateways": "injectedGateways",
     "tag_before": "tagBefore",
     "remaining_total": "remainingTotal",
 }
@@ -456,7 +459,8 @@ def _resume(state: State, upgrade: Upgrade, now: float) -> State:
     resumed = state.postpone(now).at(MOVING if is_again else state.step, now, phase=phase)
     resumed = replace(resumed, deadline=upgrade.deadline_from(now))
     if is_again:
-        return replace(resumed.with_remaining(()), rest=True, token=state.last_token, retries={})
+        wave = last_wave(upgrade, state)
+        return replace(resumed.with_remaining(()), wave=wave, rest=True, token=state.last_token, retries={})
     if state.cause == TAG_CHANGED and not state.back:
         reason = f"writing tag {upgrade.tag} again"
         return replace(resumed, cause=TAG_CHANGED, reason=reason, token=state.next_token(now), retries={})
@@ -468,6 +472,16 @@ def needs_approval(upgrade: Upgrade, state: State) -> bool:
     return not state.back and state.step == PREFLIGHT and upgrade.waves[state.wave].approval and not state.approved
 
 
+def last_wave(upgrade: Upgrade, state: State) -> int:
+    """Return the index of the last wave: that of the injected gateways only if there are any, or if it has begun."""
+    return upgrade.gateway_wave if state.injected_gateways else max(upgrade.gateway_wave - 1, state.wave)
+
+
+def waves_of(upgrade: Upgrade, state: State) -> Sequence[Wave]:
+    """Return the waves that an upgrade has."""
+    return upgrade.waves[: last_wave(upgrade, state) + 1]
+
+
 def promote(state: State, upgrade: Upgrade, now: float) -> State:
     """Return the state after a wave: at the start of the next one, or of the check at the end.
 
@@ -475,9 +489,9 @@ def promote(state: State, upgrade: Upgrade, now: float) -> State:
     """
     if state.step in (PREFLIGHT, MOVING):
         return state.at(MOVING, now)
-    if state.step == GATEWAYS or (state.wave + 1 == len(upgrade.waves) and not state.gateways):
+    if state.step == GATEWAYS or (state.wave >= last_wave(upgrade, state) and not state.gateways):
         return state.at(CHECKING, now)
-    if state.wave + 1 == len(upgrade.waves):
+    if state.wave >= last_wave(upgrade, state):
         return state.at(GATEWAYS, now)
     return state.at(PREFLIGHT, now, wave=state.wave + 1, approved=False, counts={}, gates={})
 

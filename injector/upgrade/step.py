@@ -30,7 +30,8 @@ performs the actions. ``_rules`` is the table of phases and steps: of the rules 
                  Soaking     the tag was changed                               fail
                              a workload has old pods, and was not restarted    to Restarting
                              new pods do not work, or a gate fails             fail
-                             the soak time is over, and the gates pass         to Preflight of the next wave, to Gateways, or to Checking
+                             the soak time is over, and the gates pass         to Preflight of the next wave, to Gateways, or to Checking;
+                                                                               the last wave, of injected gateways, only if there are any
                  Gateways    the tag was changed, or a gate fails              fail
                              a Gateway is not in service in time               fail
                              Gateways are pinned                               release them, a few at a time
@@ -69,7 +70,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from injector.hints import first_of
-from injector.upgrade.document import PASS, ROLLBACK
+from injector.upgrade.document import PASS, ROLLBACK, rank_in
 from injector.upgrade.gatewaywave import LabelChange, ObservedGateway, pin, release
 from injector.upgrade.plan import BLOCKED, DONE, RESTART, STAYS, limit_fault, prepare_tag, tag_in_wave
 from injector.upgrade.state import (
@@ -262,7 +263,7 @@ class StepInput:
             if view.mark != self.mark_of(view)
             and ((view.action == RESTART and view.old) or (view.action in (RESTART, DONE) and self.is_retried(view)))
         ]
-        return sorted(overdue, key=lambda view: (view.unavailable > 0, view.key))
+        return sorted(overdue, key=lambda view: (view.unavailable > 0, self._rank(view), view.key))
 
     @property
     def overdue_alone(self) -> list[ObservedWorkload]:
@@ -281,7 +282,12 @@ class StepInput:
             and view.action not in (BLOCKED, STAYS)
             and (view.new or self.was_restarted(view) or self.is_retried(view))
         ]
-        return sorted(overdue, key=lambda view: (not view.unavailable, -view.wave, view.key))
+        return sorted(overdue, key=lambda view: (not view.unavailable, -view.wave, self._rank(view), view.key))
+
+    def _rank(self, view: ObservedWorkload) -> int:
+        """Return the place of a workload in the order of its wave."""
+        order = self.upgrade.waves[view.wave].order if view.wave >= 0 else ()
+        return rank_in(order, f"{view.key.namespace}/{view.key.name}")
 
     def mark_of(self, workload: ObservedWorkload) -> str:
         """Return the mark of the restart of a workload in the current wave, or in the rollback."""
@@ -323,6 +329,9 @@ def step(upgrade: Upgrade, state: State, observation: Observation) -> Transition
     """Return the next state and actions."""
     if state.has_ended or state.phase == PAUSED:
         return Transition(state)
+    if observation.workloads:
+        has_gateways = any(view.wave == upgrade.gateway_wave for view in observation.workloads)
+        state = replace(state, injected_gateways=has_gateways)
     inputs = StepInput(upgrade, state, observation)
     if observation.now > state.deadline and not needs_approval(upgrade, state):
         return _fail(inputs, "DeadlineExceeded", "the deadline has passed")
@@ -492,7 +501,7 @@ def _soak(inputs: StepInput) -> Transition:
     failed = [f"gate {gate.name}: {gate.detail}" for gate in gates if gate.result == FAILED]
     if failed:
         return _fail(inputs, "GateFailed", _first(failed))
-    if inputs.now - state.since < upgrade.soak:
+    if inputs.now - state.since < upgrade.soak_of(state.wave):
         return Transition(replace(state, reason="soaking"))
     if unready:
         return Transition(replace(state, reason=f"waiting for the pods of {unready[0].key}{_because(unready[0])}"))
@@ -632,15 +641,18 @@ def _plan_restarts(inputs: StepInput, overdue: Sequence[ObservedWorkload], follo
     busy = own if state.back else under_way
     waiting_views = {view.name: view for view in overdue if view.name not in busy}
     # It has become larger since the plan was made, or another writer has moved it.
-    too_large = {name: fault for name, view in waiting_views.items() if (fault := limit_fault(upgrade, view.further))}
+    too_large = {
+        name: fault
+        for name, view in waiting_views.items()
+        if (fault := limit_fault(upgrade.limits_of(view.wave), view.further))
+    }
     candidates = [view for name, view in waiting_views.items() if name not in too_large]
     can_go_on = (candidates or under_way.keys() - faults) and (state.back or not faults)
     if (faults or too_large) and not can_go_on:
         reasons = [*faults.values(), *(f"{name}: {fault}" for name, fault in too_large.items())]
         return _fail(replace(inputs, state=replace(state, restarting=under_way)), "RestartFailed", _first(reasons))
     # The pods of a workload that does not recover hold up no other one.
-    room = _Room(inputs, under_way.keys() - faults, ignored=faults)
-    selected, reason = _choose(inputs, candidates, room)
+    selected, reason = _choose(inputs, candidates, under_way.keys() - faults, faults)
     restarting = {**under_way, **{view.name: PlannedRestart(state.token_of(view.name), now) for view in selected}}
     if not restarting and not overdue:
         return Transition(state.at(following, now, restarting={}))
@@ -702,25 +714,30 @@ def _restart_faults(
 
 
 def _choose(
-    inputs: StepInput, candidates: Sequence[ObservedWorkload], room: _Room
+    inputs: StepInput, candidates: Sequence[ObservedWorkload], under_way: Collection[str], faults: Collection[str]
 ) -> tuple[list[ObservedWorkload], str]:
     """Return the workloads that the limits allow to restart now, and the reason why the others wait.
 
     Only pods that the upgrade itself took away count. In a rollback, a workload whose pods are away already does not wait for itself.
     """
-    back, limits = inputs.state.back, inputs.upgrade.limits
+    back = inputs.state.back
     hold = "" if back else inputs.observation.hold and f"waiting for {inputs.observation.hold}"
     if not back and not inputs.upgrade.in_window(inputs.now):
         hold = hold or WINDOW
     if hold and candidates:
         return [], hold
+    exhausted = set(inputs.observation.exhausted)
+    # In a rollback, injected gateways are restarted beside other workloads.
+    rooms = {last: _Room(inputs, under_way, exhausted, faults, of_last_wave=last) for last in (False, True)}
     selected: list[ObservedWorkload] = []
     waiting = ""
     for view in candidates:
-        is_new = view.name not in room.under_way
+        room = rooms[view.wave == inputs.upgrade.gateway_wave]
+        is_new = view.name not in under_way
         is_broken = back and (not is_new or (view.unavailable > 0 and not view.further))
-        if is_new and room.restarts >= limits.workloads:
-            waiting = waiting or f"waiting for one of {limits.workloads} restarts (limits.workloads){room.worst()}"
+        if is_new and room.restarts >= room.limits.workloads:
+            count = room.limits.workloads
+            waiting = waiting or f"waiting for one of {count} restarts ({room.path}.workloads){room.worst()}"
             continue
         if len(selected) == BATCH:
             break  # the others follow in the next steps
@@ -734,15 +751,31 @@ def _choose(
 
 
 class _Room:
-    """The use of the limits: restarts, pods that the upgrade took away, and PodDisruptionBudgets of workloads under way."""
+    """The use of the limits of the injected gateways, or of all other workloads: restarts, and pods that the upgrade took away.
 
-    def __init__(self, inputs: StepInput, under_way: Collection[str], *, ignored: Collection[str]) -> None:
-        self.limits, self.under_way = inputs.upgrade.limits, under_way
-        self.exhausted = set(inputs.observation.exhausted)
-        self.restarts = len(under_way)
-        self.away, self.places = 0, dict[str, int]()
+    ``exhausted`` are the PodDisruptionBudgets that allow no disruption, for all workloads. Those of workloads under way are added.
+    """
+
+    def __init__(
+        self,
+        inputs: StepInput,
+        under_way: Collection[str],
+        exhausted: set[str],
+        ignored: Collection[str],
+        *,
+        of_last_wave: bool,
+    ) -> None:
+        wave = inputs.upgrade.gateway_wave
+        self.limits = inputs.upgrade.limits_of(wave) if of_last_wave else inputs.upgrade.limits
+        self.path = "injectedGateways.limits" if of_last_wave else "limits"
+        self.exhausted = exhausted
+        self.restarts = self.away = 0
+        self.places = dict[str, int]()
         self.views: list[ObservedWorkload] = []
         for view in inputs.observation.workloads:
+            # One that is under way, and that the tag no longer leads, may be of either sort.
+            if view.wave >= 0 and (view.wave == wave) != of_last_wave:
+                continue
             is_under_way = view.name in under_way
             # The pods of any other workload were not available before, and no wait would help.
             is_touched = (
@@ -751,6 +784,7 @@ class _Room:
             if is_touched and view.name not in ignored:
                 self._add(view, max(view.unavailable, view.disrupts if is_under_way else 0))
             if is_under_way:
+                self.restarts += 1
                 self.exhausted |= view.budgets
 
     def _add(self, view: ObservedWorkload, pods: int) -> None:
@@ -770,9 +804,9 @@ class _Room:
         """Return what the restart of a workload must wait for; empty for nothing."""
         limits, place = self.limits, view.key.namespace
         if self.away + view.further > limits.unavailable_pods:
-            return f"{self.away} unavailable pods (limits.unavailablePods){self.worst()}"
+            return f"{self.away} unavailable pods ({self.path}.unavailablePods){self.worst()}"
         if self.places.get(place, 0) + view.further > limits.unavailable_pods_per_namespace:
-            return f"unavailable pods of namespace {place} (limits.unavailablePodsPerNamespace){self.worst(place)}"
+            return f"unavailable pods of namespace {place} ({self.path}.unavailablePodsPerNamespace){self.worst(place)}"
         blocking = view.budgets & self.exhausted
         return f"PodDisruptionBudget {min(blocking)}" if blocking else ""
 

@@ -28,6 +28,7 @@ from tests.e2e.served import ROOT, Injector, injector, of_cluster, until
 from tests.e2e.webhooks import wait_for_webhooks
 from tests.factories import make_pod
 from tests.manifests import control_plane, namespace_of, workload
+from tests.revisions.fakes import CONFIG
 from tests.webhook.certificates import Order, issue
 
 HOME = "istio-system"
@@ -174,7 +175,12 @@ PODS_OF_DEV = pods_of([item for item in FLEET if item["metadata"]["namespace"] =
 
 @contextmanager
 def world_of(
-    cluster: Cluster, fleet: Sequence[dict[str, Any]], folder: Path, *, account: Path | None = None
+    cluster: Cluster,
+    fleet: Sequence[dict[str, Any]],
+    folder: Path,
+    *,
+    account: Path | None = None,
+    config: str = CONFIG,
 ) -> Iterator[World]:
     """A fleet on the old revision, on a cluster that holds nothing else. The injector's account is that of a kubeconfig, if given."""
     pods = pods_of(fleet)
@@ -188,9 +194,9 @@ def world_of(
     places = {item["metadata"]["namespace"] for item in fleet}
     world = World(cluster, options, folder, places, partial(injector, folder, *flags, port=port))
     with world.replica:
-        cluster.apply(
-            namespace_of(HOME), *control_plane(HOME, OLD, tag="1.28.0"), *control_plane(HOME, NEW, tag="1.30.1")
-        )
+        cluster.apply(namespace_of(HOME))
+        for name, version in ((OLD, "1.28.0"), (NEW, "1.30.1")):
+            cluster.apply(*control_plane(HOME, name, tag=version, config=config))
         cluster.apply(tag_webhook("prod", OLD, options), *(revision_webhook(name, options) for name in (OLD, NEW)))
         cluster.apply(*(namespace_of(place, {"istio.io/rev": "prod"}) for place in places))
         world.start_injector()

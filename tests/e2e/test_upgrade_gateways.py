@@ -1,4 +1,4 @@
-"""Upgrades with Gateways of the Gateway API on a real API server: each changes its owner in its wave, one at a time, and back."""
+"""Upgrades with gateways on a real API server: injected ones last, and then each Gateway of the Gateway API changes its owner alone."""
 
 from __future__ import annotations
 
@@ -7,15 +7,23 @@ from pathlib import Path
 
 import pytest
 
+from injector.injection.render import TEMPLATES
+from injector.upgrade.observe import MARK
 from tests.e2e.cluster import Cluster
 from tests.e2e.conftest import Figure
 from tests.e2e.fleet import LONG, NEW, OLD, PLACES, World, fleet_of, pods_of, world_of
 from tests.e2e.gateways import PLACE, Istiods
-from tests.manifests import namespace_of
+from tests.manifests import namespace_of, workload
+from tests.revisions.fakes import WITH_GATEWAY
 
 SHORTEST = 4.0
 """Seconds between two changes: a Gateway must be in service for five, and the controller looks three times a second."""
 LIMITS = {"workloads": 20, "unavailablePods": 40, "unavailablePodsPerNamespace": 20}
+
+EDGES = tuple(
+    workload("Deployment", f"edge-{name}", "dev", annotations={TEMPLATES: "gateway"}, replicas=2) for name in "ab"
+)
+"""Injected gateways, in the namespace of the first wave."""
 
 
 def check_steps(istiods: Istiods, count: int) -> None:
@@ -26,6 +34,19 @@ def check_steps(istiods: Istiods, count: int) -> None:
     assert {step.step for step in istiods.steps} == {"MovingGateways"}
     assert istiods.overlaps == []
     assert all(later.time - earlier.time > SHORTEST for earlier, later in pairwise(istiods.steps))
+
+
+def check_injected_gateways(world: World) -> None:
+    """Check that the injected gateways were restarted after all other workloads, and one after the other."""
+    deployments = [item["metadata"] for item in world.items("deployments")]
+    tokens = {meta["name"]: int(meta["annotations"][MARK].rpartition("/")[2]) for meta in deployments}
+    edges = [name for name in tokens if name.startswith("edge-")]
+    assert min(tokens[name] for name in edges) > max(token for name, token in tokens.items() if name not in edges)
+    pods = [pod["metadata"] for pod in world.items("pods") if not pod["metadata"].get("deletionTimestamp")]
+    first, second = (
+        sorted(meta["creationTimestamp"] for meta in pods if meta["labels"]["app"] == name) for name in edges
+    )
+    assert first[-1] <= second[0]
 
 
 def upgrade_and_roll_back(world: World, count: int) -> float:
@@ -40,6 +61,7 @@ def upgrade_and_roll_back(world: World, count: int) -> float:
             "edge", {"namespaces": ["dev"]}, {"name": "rest"}, gateways={"soak": "1s"}, limits=LIMITS
         )
         planned = world.injector("upgrade", "plan", str(document))
+        assert "injected-gateways   2" in planned.stdout
         assert f"{count} gateways: owner 1-28 to 1-30, one at a time after the waves: " in planned.stdout, (
             planned.output
         )
@@ -49,6 +71,7 @@ def upgrade_and_roll_back(world: World, count: int) -> float:
         world.until(lambda: set(istiods.in_service.values()) == {NEW})
         assert (world.revisions(), istiods.labels()) == ({NEW: pods}, before)
         check_steps(istiods, count)
+        check_injected_gateways(world)
         took = istiods.steps[-1].time - istiods.steps[0].time
 
         istiods.steps.clear()
@@ -64,13 +87,13 @@ def upgrade_and_roll_back(world: World, count: int) -> float:
 
 
 def test_gateways_change_their_owner_one_at_a_time_forward_and_back(nodes: Cluster, tmp_path: Path) -> None:
-    with world_of(nodes, fleet_of(PLACES, 6, 0, 0), tmp_path) as world:
+    with world_of(nodes, (*fleet_of(PLACES, 6, 0, 0), *EDGES), tmp_path, config=WITH_GATEWAY) as world:
         upgrade_and_roll_back(world, 4)
 
 
 @pytest.mark.skipif(not LONG, reason="it takes ten minutes: set E2E_LONG=1")
 def test_a_hundred_workloads_and_twelve_gateways(nodes: Cluster, tmp_path: Path, figure: Figure) -> None:
-    fleet = fleet_of(PLACES, 70, 20, 10)
-    with world_of(nodes, fleet, tmp_path) as world:
+    fleet = (*fleet_of(PLACES, 70, 20, 10), *EDGES)
+    with world_of(nodes, fleet, tmp_path, config=WITH_GATEWAY) as world:
         took = upgrade_and_roll_back(world, 12)
         figure(f"{len(fleet)} workloads with {pods_of(fleet)} pods, and 12 Gateways one at a time in {took:.0f} s")

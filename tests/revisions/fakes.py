@@ -31,6 +31,18 @@ templates:
 """
 """The smallest inject config that injects a proxy."""
 
+WITH_GATEWAY = f"""\
+{CONFIG}  gateway: |
+    spec:
+      containers:
+      - name: istio-proxy
+        image: proxy:{{{{ .Values.global.tag }}}}
+  custom: |
+    metadata:
+      labels: {{custom: "yes"}}
+"""
+"""The same with a template for gateways, and one that adds a label."""
+
 FACTS = RequestFacts("shop")
 VALUES = '{"global": {"tag": "1.24.6"}}'
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from injector.fleet.sources import RevisionSources
+from injector.injection.render import TEMPLATES
 from injector.kube.podtemplates import created_pods
 from injector.revisions.source import build
 from injector.revisions.tags import Tag
@@ -37,9 +38,12 @@ def upgrade(*waves: Mapping[str, Any], **spec: Any) -> Upgrade:
 
 
 def workload(name: str, place: str = "shop", *, has: str | None = OLD, **fields: Any) -> Workload:
-    """A Deployment of two pods; further keywords are fields of ``Workload``, or its ``labels``."""
-    labels = fields.pop("labels", {})
-    (created,) = created_pods(deployment(name, place), place)
+    """A Deployment of two pods; further keywords are fields of ``Workload``, its ``labels``, or the ``templates`` of its pods."""
+    labels, templates = fields.pop("labels", {}), fields.pop("templates", None)
+    obj = deployment(name, place)
+    if templates is not None:
+        obj["spec"]["template"]["metadata"]["annotations"] = {TEMPLATES: templates}
+    (created,) = created_pods(obj, place)
     known: dict[str, Any] = {"requested": "prod", "pods": Counter({has: 2}), "restart": Restart("", 1, labels)}
     return Workload(created, **known | fields)
 

@@ -1,11 +1,12 @@
 """Random upgrades of a simulated cluster: ``python -m tests.upgrade.simulation RUNS [FIRST_SEED]`` makes many of them.
 
-Two runners see workloads and pods as they were up to six seconds ago, each at another moment; Gateways are listed anew, but their pods are
-as old. The runners die between the decision, its storing and its actions, are refused by a version that has changed, and act late. Users
-pause, promote, approve and roll back, and skip and retry workloads. Workloads are deleted, scaled, and moved away by the label of their
-namespace; Gateways are deleted, and some are never in service. The simulation raises AssertionError if a workload is restarted twice for
-one mark, or although it is skipped, or before the approval of its wave, if a limit is exceeded, if a Gateway changes its owner with the tag
-or beside another one, or if an upgrade ends with work that it does not name.
+Some workloads are injected gateways, in the last wave with limits of their own. Two runners see workloads and pods as they were up to six
+seconds ago, each at another moment; Gateways are listed anew, but their pods are as old. The runners die between the decision, its
+storing and its actions, are refused by a version that has changed, and act late. Users pause, promote, approve and roll back, and skip
+and retry workloads. Workloads are deleted, scaled, and moved away by the label of their namespace; Gateways are deleted, and some are
+never in service. The simulation raises AssertionError if a workload is restarted twice for one mark, or although it is skipped, or before
+the approval of its wave, if a limit is exceeded, if a Gateway changes its owner with the tag or beside another one, or if an upgrade ends
+with work that it does not name.
 """
 
 from __future__ import annotations
@@ -119,12 +120,13 @@ class World:
         self.state: State = new_state(self.upgrade, self.now, before, (OLD, NEW))
         for index in range(self.random.randint(1, 12)):
             place = f"n{index % 2}"
+            wave = self.upgrade.gateway_wave if self.chance(0.2) else index % 2
             key = Key(place, "Deployment", f"w{index}")
             desired = self.random.randint(1, 3)
             disrupts = self.random.randint(0, min(desired, 2))
             action = BLOCKED if self.random.random() < 0.05 else RESTART
             pods = Counter({OLD: desired})
-            self.workloads[str(key)] = SimulatedWorkload(key, index % 2, disrupts, pods, action, desired=desired)
+            self.workloads[str(key)] = SimulatedWorkload(key, wave, disrupts, pods, action, desired=desired)
 
         for index in range(self.random.randint(0, 4)):
             label = self.random.choice([None, None, "prod"])
@@ -205,6 +207,7 @@ class World:
         if not self.state.back:
             needs = self.upgrade.waves[workload.wave].approval
             assert not needs or workload.wave in self.approved, f"{name} is restarted without an approval"
+            self.counts["restarts of gateways"] += workload.wave == self.upgrade.gateway_wave
         self.counts["restarts of retries"] += mark in self.retried
         workload.marks.append(mark)
         workload.mark, workload.stale, workload.version = mark, workload.pods.copy(), workload.version + 1
@@ -257,13 +260,18 @@ class World:
         ]
 
     def check_limits(self) -> None:
-        limits = self.upgrade.limits
         rolling = [workload for workload in self.workloads.values() if workload.is_rolling]
-        assert len(rolling) <= limits.workloads, f"{len(rolling)} workloads are restarted at once"
-        assert sum(workload.away for workload in rolling) <= limits.unavailable_pods
-        for place in {workload.key.namespace for workload in rolling}:
-            away = sum(workload.away for workload in rolling if workload.key.namespace == place)
-            assert away <= limits.unavailable_pods_per_namespace, f"{away} pods of {place} are away"
+        gateways = [workload for workload in rolling if workload.wave == self.upgrade.gateway_wave]
+        others = [workload for workload in rolling if workload not in gateways]
+        for group, limits in (
+            (gateways, self.upgrade.limits_of(self.upgrade.gateway_wave)),
+            (others, self.upgrade.limits),
+        ):
+            assert len(group) <= limits.workloads, f"{len(group)} workloads are restarted at once"
+            assert sum(workload.away for workload in group) <= limits.unavailable_pods
+            for place in {workload.key.namespace for workload in group}:
+                away = sum(workload.away for workload in group if workload.key.namespace == place)
+                assert away <= limits.unavailable_pods_per_namespace, f"{away} pods of {place} are away"
 
     # A runner
 
@@ -398,8 +406,9 @@ def simulate(seed: int) -> Counter[str]:
         "unavailablePods": random.randint(2, 8),
         "unavailablePodsPerNamespace": random.randint(2, 4),
     }
+    injected = {"approval": random.random() < 0.2, "limits": {"workloads": random.randint(1, 2)}}
     gateways = random.choice([1, 1, 1, 2])
-    spec = {"waves": waves, "soak": "10s", "timeout": "1h", "limits": limits}
+    spec = {"waves": waves, "soak": "10s", "timeout": "1h", "limits": limits, "injectedGateways": injected}
     world = World(
         random,
         {**spec, "gateways": {"soak": "6s", "limit": gateways}, "onFailure": random.choice(["Pause", "Rollback"])},

@@ -15,10 +15,13 @@ from injector.upgrade.document import (
     BUILT_IN,
     BY_NAMESPACE,
     BY_WEIGHT,
+    INJECTED_GATEWAYS,
     ORDER_ONLY,
     ROLLBACK,
     GateWebhook,
+    Limits,
     Metric,
+    rank_in,
     read_upgrade,
 )
 from injector.upgrade.state import State
@@ -63,7 +66,12 @@ def test_every_field_is_read() -> None:
         onFailure="Rollback",
     )
 
-    assert [(each.name, each.approval) for each in found.waves] == [("1", True), ("b", False), ("rest", False)]
+    assert [(each.name, each.approval) for each in found.waves] == [
+        ("1", True),
+        ("b", False),
+        ("rest", False),
+        (INJECTED_GATEWAYS, False),
+    ]
     assert found.waves[0].includes("dev", {"tier": "low"}, found.importance_label)
     assert not found.waves[0].includes("prod", {"tier": "low"}, found.importance_label)
     assert not found.waves[0].includes("dev", {}, found.importance_label)
@@ -84,6 +92,25 @@ def test_prometheus_alone_means_the_built_in_queries() -> None:
     metrics = upgrade(gates={"prometheus": "https://p"}).gates.metrics
 
     assert {each.name: (each.min, each.max) for each in metrics} == dict(BUILT_IN)
+
+
+def test_the_wave_of_injected_gateways_is_the_last_one_with_limits_of_its_own() -> None:
+    plain, own = upgrade(limits={"unavailablePods": 7}), Limits(2, 7, 9)
+    limits = {"workloads": 2, "unavailablePodsPerNamespace": 9}
+    block = {"limits": limits, "soak": "0s", "approval": True, "order": ["edge/public", "test"], "last": False}
+    found = upgrade(limits={"unavailablePods": 7}, injectedGateways=block)
+
+    assert (plain.gateway_wave, plain.limits_of(0), plain.limits_of(1)) == (1, Limits(5, 7, 3), Limits(1, 7, 3))
+    assert (plain.soak_of(1), plain.waves[1].approval, plain.gateways_last) == (300, False, True)
+    assert (found.limits_of(1), found.soak_of(1), found.waves[1].approval, found.gateways_last) == (own, 0, True, False)
+    assert found.limits_of(-1) == found.limits, "a workload of no wave"
+    names = ["shop/a", "test/b", "edge/public", "edge/other"]
+    assert sorted(names, key=lambda name: rank_in(found.waves[1].order, name)) == [
+        "edge/public",
+        "test/b",
+        "shop/a",
+        "edge/other",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -134,6 +161,12 @@ def test_the_resource_has_the_fields_of_the_document_and_of_the_state() -> None:
     assert set(spec["gates"]["properties"]) == set(document._GATES)
     assert set(spec["gates"]["properties"]["metrics"]["items"]["properties"]) == set(document._METRIC)
     assert set(spec["gates"]["properties"]["webhooks"]["items"]["properties"]) == set(document._WEBHOOK)
+    assert set(spec["gateways"]["properties"]) == set(document._GATEWAYS)
+    injected = spec["injectedGateways"]["properties"]
+    assert (set(injected), set(injected["limits"]["properties"])) == (
+        set(document._INJECTED_GATEWAYS),
+        set(document._LIMITS),
+    )
     assert set(spec["windows"]["items"]["properties"]) == set(document._WINDOW)
     status = status_of(upgrade(), State(), Heartbeat(), {}, now=0.0, generation=1)
     assert set(fields["status"]["properties"]) == set(status)

@@ -7,6 +7,7 @@ import gzip
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from injector.upgrade import gates
 from injector.upgrade.document import Upgrade
 from injector.upgrade.gates import QUERIES, VARIABLES, BearerToken, Tokens, evaluate, parse_queries, read_token
 from injector.upgrade.plan import Key
-from injector.upgrade.state import State
+from injector.upgrade.state import GATEWAYS, State
 from tests.architecture.serving import free_ports
 from tests.cases import cases
 from tests.upgrade.fleets import upgrade
@@ -197,6 +198,24 @@ def test_the_built_in_queries_are_promql(name: str) -> None:
     (query,) = parse_queries(document)
 
     parse(query.render({**dict.fromkeys(VARIABLES, "web"), "interval": "60s", "before": "90s"}))
+
+
+@pytest.mark.parametrize(
+    ("state", "reporter"),
+    [
+        (STATE, "destination"),
+        (replace(STATE, wave=1), "source"),
+        (replace(STATE, step=GATEWAYS), "source"),
+    ],
+)
+async def test_the_built_in_queries_ask_for_what_gateways_report(
+    prometheus: Prometheus, state: State, reporter: str
+) -> None:
+    document = upgrade(gates={"prometheus": prometheus.url, "metrics": [{"name": "latency"}]})
+    await evaluate(document, state, KEYS[:1], 1100.0)
+
+    (query,) = prometheus.asked
+    assert f'reporter="{reporter}",{reporter}_workload_namespace="shop",{reporter}_workload="web"' in query
 
 
 class Hook:

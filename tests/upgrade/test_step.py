@@ -353,7 +353,8 @@ def test_a_rollback_moves_the_tag_and_then_restarts_the_last_wave_first() -> Non
     assert step(ONE, moving, observed(seen("a", new=2, old=0))).tag == PROD
     assert step(ONE, back, observed(seen("a", new=2, old=0))).tag == PROD, "another writer moved it again"
     workloads = seen("a", new=2, old=0), seen("b", wave=1, new=1), seen("c", wave=1), seen("d", new=1)
-    found = step(upgrade(limits={"workloads": 2}), back, observed(*workloads, tag=PROD))
+    document = upgrade({"importance": "low"}, {"name": "rest"}, limits={"workloads": 2})
+    found = step(document, back, observed(*workloads, tag=PROD))
     assert names(found) == ["b", "a"]
     assert step(ONE, back, observed(seen("c"), tag=PROD)).state.step == CHECKING
 
