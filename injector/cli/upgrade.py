@@ -246,13 +246,16 @@ def _has_findings(plan: Plan) -> bool:
 
 def _with_permissions(plan: Plan, kubeconfig: Kubeconfig) -> Plan:
     """Return a plan with the permissions that are missing. Raises ClusterError if they cannot be asked for."""
-    from injector.upgrade.preflight import missing_permissions  # as in ``run``
+    from injector.upgrade.preflight import gateway_faults, missing_permissions  # as in ``run``
 
     entries = [entry for entry in plan.entries if entry.action == RESTART]
 
     async def ask(client: KubeClient) -> list[str]:
         rollout = await client.find_resource(ROLLOUT, ROLLOUT_GROUP)
-        return await missing_permissions(client, plan.upgrade, entries, rollout, _PACE)
+        missing = await missing_permissions(client, plan.upgrade, entries, rollout, _PACE)
+        return (
+            missing if plan.gateway_view.unknown else [*missing, *await gateway_faults(client, plan)]
+        )  # a note has those
 
     with open_session(kubeconfig) as session:
         return replace(plan, missing_permissions=tuple(session.run(ask)))
@@ -673,14 +676,18 @@ def plans_text(by_cluster: ByCluster[tuple[Plan, tuple[str, ...]]], output: str)
 
 
 def _rows(plan: Plan) -> list[tuple[str, ...]]:
-    return [*(_cells(plan, entry) for entry in plan.entries), *map(_gateway_cells, plan.gateways)]
+    return [
+        *(_cells(plan, entry) for entry in plan.entries),
+        *map(_gateway_cells, plan.gateways),
+        *_general_cells(plan),
+    ]
 
 
 def _proved_rows(plan: Plan) -> list[tuple[str, ...]]:
     """Return the rows of a plan with the outcome of the proof in the last column."""
     outcomes = {} if plan.proof is None else plan.proof.workloads
-    texts = [printable(str(outcomes.get(entry.key, "-"))) for entry in plan.entries] + ["-"] * len(plan.gateways)
-    return [(*row, text) for row, text in zip(_rows(plan), texts, strict=True)]
+    rows, texts = _rows(plan), [printable(str(outcomes.get(entry.key, "-"))) for entry in plan.entries]
+    return [(*row, text) for row, text in zip(rows, [*texts, *["-"] * (len(rows) - len(texts))], strict=True)]
 
 
 def as_data(plan: Plan) -> dict[str, Any]:
@@ -714,6 +721,13 @@ def _gateway_cells(change: OwnerChange) -> tuple[str, ...]:
     gateway = change.gateway
     names = map(printable, (gateway.namespace, f"{GATEWAY}/{gateway.name}"))
     return ("gateways", *names, "-", owner_text(change.before), "owner", "move", f"owner {change.way}")
+
+
+def _general_cells(plan: Plan) -> list[tuple[str, ...]]:
+    """Return rows about the whole cluster: the permissions that are missing, and what breaks between the minors."""
+    missing = [("permission", "missing", text) for text in plan.missing_permissions or ()]
+    breaks = [("minor", "review", printable(line)) for line in plan.minor_changes.break_lines()]
+    return [("-", "-", "-", "-", "-", *cells) for cells in (*missing, *breaks)]
 
 
 def _entry_data(plan: Plan, entry: Entry) -> dict[str, Any]:

@@ -52,7 +52,7 @@ async def preflight(
     ]
     missing = [fault] if fault else await _tag_faults(client, upgrade.tag)
     missing = missing or await missing_permissions(client, upgrade, later, rollout, PACE)
-    missing = missing or await _gateway_faults(client, plan)
+    missing = missing or await gateway_faults(client, plan)
     if missing:
         return tuple(missing)
     faults: list[str] = []
@@ -73,7 +73,7 @@ async def _tag_faults(client: KubeClient, tag: str) -> list[str]:
     return [f"tag {tag} belongs to {owner}" for owner in owners]
 
 
-async def _gateway_faults(client: KubeClient, plan: Plan) -> list[str]:
+async def gateway_faults(client: KubeClient, plan: Plan) -> list[str]:
     """Return why the Gateways whose owner the tag would change cannot be pinned."""
     view = plan.gateway_view
     if not plan.upgrade.gateways.pin:

@@ -308,6 +308,17 @@ def test_the_plan_names_missing_permissions(document: str, monkeypatch: pytest.M
     assert f"\n{lines[0]}, which the runner of the upgrade needs\n" in text
     assert "\nand 4 more permissions\n" in text
     assert f"- {lines[0]}, which" in run("plan", document, "-o", "markdown").stdout
+    rows = run("plan", document, "-o", "table").stdout.splitlines()
+    general = [row.split(maxsplit=7) for row in rows if row.startswith("- ")]
+    assert general == [[*"-----", "permission", "missing", line] for line in lines]
+
+
+def test_the_plan_names_missing_permissions_for_gateways(document: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    gateways = gateway_of("public", "shop"), gateway_of("private", "dev")
+    reached(monkeypatch, FakeKube(*CLUSTER, *gateways, denied=("patch gateways dev", "patch gateways shop")))
+
+    lines = [f"no permission to patch gateways in namespace {place}" for place in ("dev", "shop")]
+    assert json.loads(run("plan", document, "-o", "json").stdout)["missingPermissions"] == lines
 
 
 def test_a_plan_without_missing_permissions_says_so_as_data_and_files_have_none(document: str, tmp_path: Path) -> None:

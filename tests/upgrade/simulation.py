@@ -161,8 +161,11 @@ class World:
         self.pending = [(at, action) for at, action in self.pending if at > self.now]
         for action in late:
             action()
+        before = self.history[-1][0] if self.history else {}
         snapshot = {
-            name: replace(workload, pods=workload.pods.copy(), stale=workload.stale.copy())
+            name: before[name]
+            if name in before and before[name].version == workload.version
+            else replace(workload, pods=workload.pods.copy(), stale=workload.stale.copy())
             for name, workload in self.workloads.items()
         }
         broken = {gateway.name for gateway in self.gateways.values() if not self.is_in_service(gateway)}
