@@ -35,6 +35,10 @@ class NoAnswerError(DataError):
     """A review that was not answered, or not with an AdmissionReview that belongs to it. Another one may be."""
 
 
+class DroppedError(NoAnswerError):
+    """A review whose connection was closed without an answer."""
+
+
 @dataclass(frozen=True, slots=True)
 class WebhookAddress:
     """The address of a webhook: a Service with its port, or else a URL. ``path`` is that of the requests.
@@ -70,8 +74,12 @@ class ReviewClient:
         self._sessions: dict[str, aiohttp.ClientSession] = {}
 
     async def post(self, address: WebhookAddress, review: Mapping[str, Any]) -> bytes:
-        """Return the answer to a review."""
-        answer = await (self._post_to_url if address.url else self._post_to_service)(address, review)
+        """Return the answer to a review. A dropped one is sent once more: the server may have closed the connection for its age."""
+        post = self._post_to_url if address.url else self._post_to_service
+        try:
+            answer = await post(address, review)
+        except DroppedError:
+            answer = await post(address, review)
         if len(answer) > MAX_ANSWER:
             raise NoAnswerError(f"its answer has more than {MAX_ANSWER} bytes", where=str(address))
         return answer
@@ -106,7 +114,7 @@ class ReviewClient:
             case "missing" | "refused" | "throttled" | "conflict" | "gone" if not _is_of_proxy(what):
                 return NoAnswerError(f"it answers with HTTP status {error.status}", where=where)
             case "server" if any(sign in what for sign in _DROPPED):
-                return NoAnswerError("it closes the connection without an answer", where=where)
+                return DroppedError("it closes the connection without an answer", where=where)
             case "server" if not _is_of_proxy(what):
                 return NoAnswerError(f"it answers with HTTP status {error.status}", where=where)
             case "server" | "refused":
@@ -137,7 +145,7 @@ class ReviewClient:
         except aiohttp.InvalidURL as error:
             raise UsageError("not a URL", where=where, hint="write https://HOST:PORT/inject") from error
         except (aiohttp.ClientError, OSError) as error:
-            raise NoAnswerError("it closes the connection without an answer", where=where) from error
+            raise DroppedError("it closes the connection without an answer", where=where) from error
         if response.status != _OK:
             said = " ".join(answer[:_MAX_QUOTED].decode(errors="replace").split())
             raise NoAnswerError(f"it answers with HTTP status {response.status}: {said!r}", where=where)

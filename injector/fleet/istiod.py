@@ -113,7 +113,7 @@ async def find_istiod(reader: ObjectReader, name: str, targets: Sequence[str], o
         DataError: a configuration or the file with the CA cannot be read.
     """
     if options.url is not None:
-        return _at_url(name, options)
+        return istiod_at_url(name, options)
     configurations = await reader.all(Scope(WEBHOOKS), lambda item: item)
     webhooks = live_webhooks(configurations)
     of_name = [
@@ -148,7 +148,8 @@ async def find_istiod(reader: ObjectReader, name: str, targets: Sequence[str], o
     return Istiod(name, LiveWebhooks(first), addresses)
 
 
-def _at_url(name: str, options: IstiodOptions) -> Istiod:
+def istiod_at_url(name: str, options: IstiodOptions) -> Istiod:
+    """Return the istiod at the URL of the options. Raises DataError if the file with the CA cannot be read."""
     from yarl import URL  # noqa: PLC0415 -- aiohttp's
 
     url = URL(options.url or "")

@@ -13,9 +13,12 @@ from typing import Any, Self
 import pytest
 from aiohttp import web
 
+from injector.cluster.reviews import NoAnswerError
+from injector.errors import ClusterError
+from injector.fleet.istiodoptions import IstiodOptions
 from tests.differential.injectorcases import read
 from tests.differential.injectors import Case, injected
-from tests.differential.istiods import Address, NoAnswerError, ask
+from tests.differential.istiods import ask
 from tests.factories import make_pod
 from tests.reliability.long import injectors, recording
 
@@ -95,7 +98,7 @@ def istiod() -> Iterator[FakeIstiod]:
 
 
 def test_the_answer_is_the_patched_pod(istiod: FakeIstiod) -> None:
-    assert ask(Address(istiod.url), [CASE]) == [injected(CASE.pod, PATCH)]
+    assert ask(IstiodOptions(istiod.url), [CASE]) == [injected(CASE.pod, PATCH)]
 
 
 @pytest.mark.parametrize(
@@ -112,36 +115,39 @@ def test_the_answer_is_the_patched_pod(istiod: FakeIstiod) -> None:
 def test_a_pod_that_is_not_injected_is_skipped_or_refused(istiod: FakeIstiod, reply: Reply, answer: Any) -> None:
     istiod.reply = reply
 
-    assert ask(Address(istiod.url), [CASE]) == [answer]
+    assert ask(IstiodOptions(istiod.url), [CASE]) == [answer]
 
 
 @pytest.mark.parametrize(
     ("reply", "words"),
     [
-        (lambda _: 503, "HTTP status 503: no endpoints available"),
+        (lambda _: 503, "HTTP status 503: 'no endpoints available'"),
         (lambda _: SLOW, "no answer within 0.2 s"),
-        (lambda request: review({"uid": "other"} | {"of": request["uid"]}), "the answer is to another review, 'other'"),
-        (lambda _: "<html>", "the answer is not an AdmissionReview: <html>"),
-        (lambda _: {"response": None}, "the answer is not an AdmissionReview"),
-        (lambda request: review(request, patch="!"), "the answer is not an AdmissionReview"),
+        (
+            lambda request: review({"uid": "other"} | {"of": request["uid"]}),
+            "its answer is to another review: the uid differs",
+        ),
+        (lambda _: "<html>", "its answer is not JSON"),
+        (lambda _: {"response": None}, "its answer is not an AdmissionReview"),
+        (lambda request: review(request, patch="!"), "its patch is not JSON in base64"),
     ],
 )
 def test_what_is_not_an_answer_is_an_error_with_the_url(istiod: FakeIstiod, reply: Reply, words: str) -> None:
     istiod.reply = reply
 
     with pytest.raises(NoAnswerError) as caught:
-        ask(Address(istiod.url, timeout=0.2 if "within" in words else 30), [CASE])
+        ask(IstiodOptions(istiod.url, timeout=0.2 if "within" in words else 30), [CASE])
     assert str(caught.value).startswith(istiod.url)
     assert words in str(caught.value)
 
 
 def test_a_port_where_nothing_listens_is_an_error() -> None:
-    with pytest.raises(NoAnswerError, match=r"127\.0\.0\.1:1"):
-        ask(Address("http://127.0.0.1:1/inject"), [CASE])
+    with pytest.raises(ClusterError, match=r"127\.0\.0\.1:1"):
+        ask(IstiodOptions("http://127.0.0.1:1/inject"), [CASE])
 
 
 def test_the_pairs_of_a_path_follow_that_of_the_url(istiod: FakeIstiod) -> None:
-    ask(Address(istiod.url), [Case("a pod", CASE.pod, "/inject/cluster/c")])
+    ask(IstiodOptions(istiod.url), [Case("a pod", CASE.pod, "/inject/cluster/c")])
 
     assert istiod.paths == ["/inject/cluster/c"]
 
@@ -152,7 +158,7 @@ def test_answers_that_are_not_always_the_same_are_left_out(istiod: FakeIstiod) -
 
     istiod.reply = reply
 
-    assert ask(Address(istiod.url), [CASE], runs=2) == [None]
+    assert ask(IstiodOptions(istiod.url), [CASE], runs=2) == [None]
 
 
 def test_the_recorder_writes_the_answers_with_the_release_commit_and_date(istiod: FakeIstiod, tmp_path: Path) -> None:
@@ -177,7 +183,9 @@ def test_the_recorder_says_in_a_line_why_there_is_no_answer(
     arguments = ["--istiod", istiod.url, "--revision", str(tmp_path / "plain"), "--release", "1.30.3"]
 
     assert recording.main([*arguments, "--output", str(tmp_path / "answers.jsonl.gz")]) == 1
-    assert capsys.readouterr().err == f"error: {istiod.url}: HTTP status 404: no endpoints available\n"
+    assert (
+        capsys.readouterr().err == f"error: {istiod.url}: it answers with HTTP status 404: 'no endpoints available'\n"
+    )
     assert not (tmp_path / "answers.jsonl.gz").exists()
 
 

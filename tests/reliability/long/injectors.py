@@ -11,8 +11,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from injector.errors import InjectorError
 from tests.differential.injectors import Tally, alike, difference, excuse, ours, random_cases
-from tests.differential.istiods import NoAnswerError, ask
+from tests.differential.istiods import ask
 from tests.reliability.long.istiodoptions import Target, add_options, targets
 from tests.reliability.long.rows import Row, finish, parser
 
@@ -33,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for target in targets(options_of, options):
         try:
             tally = compared(target, options.pods, options.seed)
-        except NoAnswerError as error:
+        except InjectorError as error:
             sys.exit(f"error: {error}")
         for reason, times in tally.excused.most_common():
             print(f"{target.release}: {times} x {reason}", file=sys.stderr)
@@ -44,18 +45,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def compared(target: Target, pods: int, seed: str) -> Tally:
-    """Compare Istio's answers with ours for random pods. Raises NoAnswerError."""
+    """Compare Istio's answers with ours for random pods. Raises InjectorError."""
     tally = Tally()
     plane = target.plane
     cases = random_cases(plane, f"{seed} {plane.minor}", pods)
-    for case, answer in zip(cases, ask(target.address, cases), strict=True):
+    for case, answer in zip(cases, ask(target.options, cases), strict=True):
         assert answer is not None
         tally.answers[next(iter(answer))] += 1
         mine = ours(plane, case)
         if alike(answer, mine):
             continue
         reason = excuse(plane, case, answer, mine)
-        if not reason and any(answer and alike(answer, mine) for answer in ask(target.address, [case] * RUNS)):
+        if not reason and any(answer and alike(answer, mine) for answer in ask(target.options, [case] * RUNS)):
             reason = "Go answers otherwise from run to run, since it walks maps in random order"
         if reason:
             tally.excused[reason] += 1

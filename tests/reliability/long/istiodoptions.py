@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from injector.errors import DataError
+from injector.fleet.istiodoptions import REVIEW_TIMEOUT, IstiodOptions
 from injector.istio.behaviours import format_minor, parse_minor
 from injector.kube.yaml import objects_in
 from injector.revisions.directory import read_folder, read_proxy_configs
 from injector.revisions.files import read_nonempty
 from tests.differential.injectors import ControlPlane
-from tests.differential.istiods import TIMEOUT, Address, Istiod, NoAnswerError
+from tests.differential.istiods import read_version
 
 PROXY_CONFIGS = "proxyconfigs.yaml"
 
@@ -23,7 +23,7 @@ PROXY_CONFIGS = "proxyconfigs.yaml"
 class Target:
     """A running istiod, the release and the commit that it was built from, and what it runs with."""
 
-    address: Address
+    options: IstiodOptions
     release: str
     commit: str
     plane: ControlPlane
@@ -48,9 +48,8 @@ def add_options(options: argparse.ArgumentParser) -> None:
         f"{PROXY_CONFIGS} has the ProxyConfigs of its cluster",
     )
     options.add_argument("--ca", type=Path, metavar="FILE", help="trust the certificates of this file")
-    options.add_argument("--insecure", action="store_true", help="do not check the certificate")
     options.add_argument(
-        "--timeout", type=float, default=TIMEOUT, help="seconds for each answer (default: %(default)g)"
+        "--timeout", type=float, default=REVIEW_TIMEOUT, help="seconds for each answer (default: %(default)g)"
     )
     options.add_argument("--release", help="the release of istiod, such as 1.30.3; asked from --version-url without it")
     options.add_argument("--commit", default="", help="the commit that it was built from")
@@ -66,22 +65,15 @@ def targets(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Ite
     """Return the istiods that the options name; the options or a folder that is not valid end the program."""
     if len(options.istiod) != len(options.revision):
         parser.error("give a --revision for each --istiod")
-    if options.ca and options.insecure:
-        parser.error("--ca and --insecure exclude each other")
     for url, folder in zip(options.istiod, options.revision, strict=True):
-        address = Address(url, options.ca, options.insecure, options.timeout)
+        address = IstiodOptions(url, options.ca, options.timeout)
         release, commit = options.release, options.commit
         try:
             if release is None:
-                release, commit = asyncio.run(_version(address, options.version_url))
+                release, commit = read_version(options.version_url, options.timeout)
             yield Target(address, release, commit, plane_of(folder, release))
-        except (DataError, NoAnswerError) as error:
+        except DataError as error:
             parser.error(str(error))
-
-
-async def _version(address: Address, url: str) -> tuple[str, str]:
-    async with Istiod.at(address) as istiod:
-        return await istiod.version(url)
 
 
 def plane_of(folder: Path, release: str) -> ControlPlane:

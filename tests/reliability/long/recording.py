@@ -20,10 +20,11 @@ from pathlib import Path
 
 import yaml
 
+from injector.errors import InjectorError
 from injector.istio.webhooks.paths import PATH_PREFIX
 from tests.differential.injectorcases import Recording, questions, read, write
 from tests.differential.injectors import Case, ControlPlane, random_cases
-from tests.differential.istiods import NoAnswerError, ask
+from tests.differential.istiods import ask
 from tests.reliability.long.istiodoptions import PROXY_CONFIGS, Target, add_options, targets
 
 RANDOM = 60
@@ -54,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ):
         try:
             recordings.append(record(target, name, options.pods))
-        except NoAnswerError as error:
+        except InjectorError as error:
             print(f"error: {error}", file=sys.stderr)
             return 1
         write(options.output, recordings)
@@ -63,11 +64,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def record(target: Target, name: str, pods: int) -> Recording:
-    """Ask an istiod about the cases of its control plane and about random pods. Raises NoAnswerError."""
+    """Ask an istiod about the cases of its control plane and about random pods. Raises InjectorError."""
     plane, own = known(target.plane, name)
     path = next((case.path for case in own), PATH_PREFIX)
     cases = [*own, *(replace(case, path=path) for case in random_cases(plane, f"{plane.minor} {name}", pods))]
-    replies = ask(target.address, cases, RUNS)
+    replies = ask(target.options, cases, RUNS)
     answers = [(case, answer) for case, answer in zip(cases, replies, strict=True) if answer is not None]
     return Recording(target.release, target.commit, time.strftime("%Y-%m-%d", time.gmtime()), name, plane, answers)
 
