@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from injector.errors import DataError
-from injector.fleet.istiodoptions import REVIEW_TIMEOUT, IstiodOptions
+from injector.fleet.istiodoptions import IstiodOptions
 from injector.istio.behaviours import format_minor, parse_minor
 from injector.kube.yaml import objects_in
 from injector.revisions.directory import read_folder, read_proxy_configs
@@ -49,7 +49,7 @@ def add_options(options: argparse.ArgumentParser) -> None:
     )
     options.add_argument("--ca", type=Path, metavar="FILE", help="trust the certificates of this file")
     options.add_argument(
-        "--timeout", type=float, default=REVIEW_TIMEOUT, help="seconds for each answer (default: %(default)g)"
+        "--timeout", type=float, default=IstiodOptions().timeout, help="seconds for each answer (default: %(default)g)"
     )
     options.add_argument("--release", help="the release of istiod, such as 1.30.3; asked from --version-url without it")
     options.add_argument("--commit", default="", help="the commit that it was built from")
