@@ -63,7 +63,9 @@ class Proof:
 
     def data(self) -> dict[str, Any]:
         """Return the address and the counts as JSON data."""
-        return {"istiod": self.istiod, **self.counts}
+        counts = self.counts
+        not_compared = counts.pop(NOT_COMPARED)
+        return {"istiod": self.istiod, **counts, "notCompared": not_compared}
 
     def lines(self) -> list[str]:
         """Return the counts, and a line for each difference and each reason with the first workloads."""

@@ -47,7 +47,7 @@ def prove(
         try:
             comparisons = session.compare((istiod, None), comparer, workloads, progress)
         except ClusterError as error:
-            fault = WorkloadProof(NOT_COMPARED, reason=error.what)
+            fault = WorkloadProof(NOT_COMPARED, reason="; ".join(filter(None, (error.what, error.hint))))
             return Proof(istiod.where, {_name(workload): fault for workload in workloads})
     outcomes = {_name(comparison.workload): _outcome(comparison) for comparison in comparisons}
     return Proof(istiod.where, outcomes, tuple(random_notes(comparisons)))

@@ -155,7 +155,7 @@ def test_data_has_the_counts_and_the_outcome_of_each_workload(proxied: Proxied, 
 
     data = yaml.safe_load(plan(document, "--prove", "-o", output).stdout)
 
-    assert data["proof"] == {"istiod": WHERE, "same": 2, "documented": 0, "differs": 1, "not compared": 0}
+    assert data["proof"] == {"istiod": WHERE, "same": 2, "documented": 0, "differs": 1, "notCompared": 0}
     assert {entry["name"]: entry.get("proof") for entry in data["workloads"]} == {
         "lone": {"outcome": "differs", "paths": ["containers[istio-proxy].image"]},
         "moved": {"outcome": "same"},
@@ -229,7 +229,25 @@ def test_an_istiod_that_cannot_be_asked_does_not_hide_the_plan(proxied: Proxied,
     assert result.exit_code == 1
     assert result.stdout.startswith("up: tag prod, 1-28 to 1-30\n")
     names = "Deployment shop/lone, Deployment shop/moved, Deployment shop/web"
-    assert f"beside {WHERE}: 3 not compared\n3 not compared: {what}: {names}\n" in result.stdout
+    remedy = "check that istiod is running; the proxy reaches only pods: for an istiod elsewhere, give --istiod-url"
+    assert f"beside {WHERE}: 3 not compared\n3 not compared: {what}; {remedy}: {names}\n" in result.stdout
+
+
+def test_a_missing_permission_is_named_with_the_plan(proxied: Proxied, document: str) -> None:
+    def forbidding(_path: str, _review: Review) -> bytes:
+        raise ClusterError("services is forbidden", hint="x", reason="forbidden", status=403)
+
+    proxied(forbidding)
+
+    result = plan(document, "--prove")
+
+    permission = (
+        "the verb `create` on the resource `services/proxy`, name `https:istiod-1-30:443`, in namespace istio-system"
+    )
+    assert result.exit_code == 1
+    assert f"\n3 not compared: the API server forbids it: services is forbidden; grant the account {permission}: " in (
+        result.stdout
+    )
 
 
 def test_a_revision_without_an_istiod_is_an_error_with_the_remedy(proxied: Proxied, document: str) -> None:
