@@ -126,7 +126,11 @@ async def find_istiod(reader: ObjectReader, name: str, targets: Sequence[str], o
     leading = next((group for group in of_name if group and not any(map(_leads_here, group))), None)
     hint = "give its address by --istiod-url"
     if leading is None:
-        address = await _address_of_service(reader, (name, *targets))
+        no_service = "no Service is that of an istiod of this name"
+        try:
+            address = await _address_of_service(reader, (name, *targets))
+        except ClusterError as error:
+            address, no_service = None, f"Services cannot be listed: {error.what}"
         if address is not None:
             return Istiod(name, LiveWebhooks(()), (address,))
     if not any(of_name):
@@ -136,7 +140,7 @@ async def find_istiod(reader: ObjectReader, name: str, targets: Sequence[str], o
         raise UsageError(what, hint=f"{known}; or {hint}")
     if leading is None:
         webhook = next(group for group in of_name if group)[0]
-        what = f"it calls this injector, by path {webhook.path}, and no Service is that of an istiod of this name"
+        what = f"it calls this injector, by path {webhook.path}, and {no_service}"
         raise UsageError(what, where=f"MutatingWebhookConfiguration {webhook.configuration}", hint=hint)
     first = [webhook for webhook in leading if webhook.configuration == leading[0].configuration]
     clients = {
@@ -178,13 +182,10 @@ def _leads_here(webhook: LiveWebhook) -> bool:
 
 
 async def _address_of_service(reader: ObjectReader, revisions: Sequence[str]) -> WebhookAddress | None:
-    """Return the address of the Service that Istio's installer writes for one of the revisions; None if none can be read."""
+    """Return the address of the Service that Istio's installer writes for one of the revisions; None if there is none."""
     for revision in revisions:
-        try:
-            scope = Scope(SERVICES, labels=f"app=istiod,{REVISION_LABEL}={revision},!{TAG_LABEL}")
-            services = await reader.all(scope, lambda item: item)
-        except ClusterError:
-            return None
+        scope = Scope(SERVICES, labels=f"app=istiod,{REVISION_LABEL}={revision},!{TAG_LABEL}")
+        services = await reader.all(scope, lambda item: item)
         if services:
             meta = services[0]["metadata"]
             ports = (services[0].get("spec") or {}).get("ports") or ()

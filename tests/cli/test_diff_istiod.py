@@ -520,6 +520,13 @@ def test_a_name_without_an_istiod_is_an_error(
     assert_fails(live(sides=(f"istiod/{name}", "1-30")), 64, says)
 
 
+def test_services_that_may_not_be_listed_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = istiod_webhook(endpoint=Endpoint(), path="/inject/1-30")
+    reached(monkeypatch, FakeKube(*objects(here, service()), forbidden=("services",)))
+
+    assert_fails(live(), 64, "it calls this injector, by path /inject/1-30, and Services cannot be listed: ")
+
+
 # Directly, at a URL.
 
 
