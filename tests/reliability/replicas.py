@@ -27,11 +27,12 @@ START_LIMIT: Final = 600.0
 class Replica:
     """One injector; it keeps its ports when it is started anew.
 
-    ``flags`` are further flags of ``serve``; what it logs is appended to ``log``.
+    ``flags`` are further flags of ``serve``; what it logs is appended to ``log``. ``program`` are Python's arguments before ``serve``.
     """
 
     log: Path
     flags: Sequence[str] = ("--insecure-http",)
+    program: Sequence[str] = ("-m", "injector")
     port: int = 0
     ops_port: int = 0
     process: subprocess.Popen[bytes] | None = None
@@ -42,7 +43,7 @@ class Replica:
     def start(self) -> None:
         """Start it, and do not wait."""
         ports = ["--port", str(self.port), "--ops-port", str(self.ops_port), "--bind", "127.0.0.1"]
-        command = [sys.executable, "-m", "injector", "serve", *ports, *self.flags]
+        command = [sys.executable, *self.program, "serve", *ports, *self.flags]
         if not any(flag.startswith(("--from-cluster", "--revisions-dir", "--injectConfig")) for flag in self.flags):
             command.append("--embedded")
         with self.log.open("ab") as log:
@@ -204,11 +205,11 @@ class Stage:
     seconds: float | None = None
     started: list[Replica] = field(default_factory=list)
 
-    async def replica(self, *flags: str, tls: bool = False) -> Replica:
+    async def replica(self, *flags: str, tls: bool = False, program: Sequence[str] = ("-m", "injector")) -> Replica:
         """A replica that is ready."""
         pair = ("--tlsCertFile", str(self.certificate), "--tlsKeyFile", str(self.key))
         options = (*(pair if tls else ("--insecure-http",)), "--log-decisions", "none", *flags)
-        replica = Replica(self.folder / f"{len(self.started)}.log", options)
+        replica = Replica(self.folder / f"{len(self.started)}.log", options, program)
         self.started.append(replica)
         replica.start()
         await replica.until_ready()

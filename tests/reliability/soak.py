@@ -18,6 +18,7 @@ from tests.factories import make_review
 from tests.fuzz.reviewing import PATHS, PODS, body_of, fault_of, mutated_review
 from tests.property.mutations import mutated
 from tests.reliability.apiserver import ApiServer
+from tests.reliability.heap import read_heap
 from tests.reliability.long.rows import Row
 from tests.reliability.replicas import ROOT, Replica, Stage, memory, trusting
 from tests.revisions.fakes import VALUES, write_revision
@@ -38,22 +39,26 @@ INJECT_PATHS: Final = tuple(path for path in PATHS if "?" not in path and path.s
 class Soak:
     """What came of a soak: answers by status, those that were wrong, and the process before and after.
 
-    ``memory`` are pairs of reviews that were answered and the process's KiB by then.
+    ``memory`` are pairs of reviews that were answered and the process's KiB by then. ``kib`` and ``blocks`` are the same for what is in
+    use of its heap, if it says so.
     """
 
     statuses: Counter[int] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
     memory: list[tuple[int, int]] = field(default_factory=list)
+    kib: list[tuple[int, int]] = field(default_factory=list)
+    blocks: list[tuple[int, int]] = field(default_factory=list)
     files: int = 0
     threads: int = 0
     errors: list[str] = field(default_factory=list)
 
-    def slope(self, warm: int) -> float:
-        """KiB for each 1,000 reviews after the first ``warm``: of the line with the least squares."""
-        points = [(answered / 1_000, kib) for answered, kib in self.memory if answered >= warm]
-        middle = [sum(column) / len(points) for column in zip(*points, strict=True)]
-        spread = sum((x - middle[0]) ** 2 for x, _ in points)
-        return float(sum((x - middle[0]) * (kib - middle[1]) for x, kib in points) / spread)
+
+def slope(samples: Sequence[tuple[int, int]], warm: int) -> float:
+    """Return the growth for each 1,000 reviews after the first ``warm``: of the line with the least squares."""
+    points = [(answered / 1_000, value) for answered, value in samples if answered >= warm]
+    middle = [sum(column) / len(points) for column in zip(*points, strict=True)]
+    spread = sum((x - middle[0]) ** 2 for x, _ in points)
+    return float(sum((x - middle[0]) * (value - middle[1]) for x, value in points) / spread)
 
 
 def revisions_below(folder: Path) -> Path:
@@ -66,12 +71,19 @@ def revisions_below(folder: Path) -> Path:
 
 
 async def soaked(
-    replica: Replica, reviews: int, seed: int, *, fill: int = 0, tls: ssl.SSLContext | None = None
+    replica: Replica,
+    reviews: int,
+    seed: int,
+    *,
+    fill: int = 0,
+    tls: ssl.SSLContext | None = None,
+    heap: Path | None = None,
 ) -> Soak:
     """Ask a replica about mutated reviews, some at once, and see what is left when all are answered.
 
     Before that it is asked about ``fill`` pods of each revision, so that its caches have reached their bounds. With mutated reviews alone,
-    most of which are refused, that would take long, and a leak could not be told from what is cached on purpose.
+    most of which are refused, that would take long, and a leak could not be told from what is cached on purpose. ``heap`` is the file of
+    ``tests.reliability.heap``.
     """
     soak, requests = Soak(), questions(reviews, seed)
     client = replica.client(tls)
@@ -79,7 +91,7 @@ async def soaked(
     await asyncio.gather(*(_ask(client, replica, filling, filled) for _ in range(CALLERS)))
     await _ask(client, replica, iter([next(requests) for _ in range(SAMPLE)]), soak)
     before = left_in(replica)
-    await asyncio.gather(*(_ask(client, replica, requests, soak) for _ in range(CALLERS)))
+    await asyncio.gather(*(_ask(client, replica, requests, soak, heap) for _ in range(CALLERS)))
     await client.close()
     await until(lambda: left_in(replica)[0] <= before[0])
     after = left_in(replica)
@@ -117,7 +129,9 @@ def kinds(pods: int, seed: int) -> Iterator[tuple[str, bytes]]:
             yield FILLED[number % len(FILLED)], body
 
 
-async def _ask(client: ApiServer, replica: Replica, requests: Iterator[tuple[str, bytes]], soak: Soak) -> None:
+async def _ask(
+    client: ApiServer, replica: Replica, requests: Iterator[tuple[str, bytes]], soak: Soak, heap: Path | None = None
+) -> None:
     for path, body in requests:
         try:
             reply = await client.post(path, body)
@@ -130,6 +144,10 @@ async def _ask(client: ApiServer, replica: Replica, requests: Iterator[tuple[str
         answered = soak.statuses.total()
         if answered % SAMPLE == 0:
             soak.memory.append((answered, memory(replica.pid, "VmRSS")))
+            in_use = read_heap(heap) if heap else None
+            if in_use:
+                soak.kib.append((answered, in_use.kib))
+                soak.blocks.append((answered, in_use.blocks))
 
 
 def left_in(replica: Replica) -> tuple[int, int]:
@@ -143,23 +161,36 @@ FILL = 1_500
 """Pods of each revision that come first: after them the answer cache and the memoised stages have reached their bounds."""
 WARM = REVIEWS // 2
 SLOPE = 1.0
+BLOCKS = 5.0
+"""Of 80 bytes on average."""
 SEED = 3
 
 
 async def mutated_reviews(stage: Stage) -> Sequence[Row]:
-    """T3: every review is answered, and nothing is left of it."""
-    replica = await stage.replica("--revisions-dir", str(revisions_below(stage.folder)), tls=True)
-    soak = await soaked(replica, REVIEWS, SEED, fill=FILL, tls=trusting(stage.certificate))
-    slope = soak.slope(WARM)
+    """T3: every review is answered, and nothing is left of it.
+
+    That is seen in the heap: resident memory grows in steps of 64 to 256 KiB when more reviews than before need memory at the same time.
+    """
+    heap = stage.folder / "heap"
+    revisions = str(revisions_below(stage.folder))
+    program = ("-m", "tests.reliability.heap", str(heap))
+    replica = await stage.replica("--revisions-dir", revisions, tls=True, program=program)
+    soak = await soaked(replica, REVIEWS, SEED, fill=FILL, tls=trusting(stage.certificate), heap=heap)
+    kib, blocks, resident = (slope(samples, WARM) for samples in (soak.kib, soak.blocks, soak.memory))
     server_errors = sum(count for status, count in soak.statuses.items() if status >= 500)
     answers = ", ".join(f"{count} x {status}" for status, count in sorted(soak.statuses.items()))
     wrong = soak.faults.total()
     curve = " ".join(str(kib) for answered, kib in soak.memory if answered % 10_000 == 0)
     print(f"soak: KiB at each 10,000 reviews: {curve}", file=sys.stderr)
+    for name, samples in (("KiB", soak.kib), ("blocks", soak.blocks)):
+        print(
+            f"soak: {name} in use: {' '.join(str(count) for at, count in samples if at % 10_000 == 0)}", file=sys.stderr
+        )
     figure = (
         f"{answers}; {wrong} wrong, {len(soak.errors)} errors logged, {soak.files} files and {soak.threads} threads left, "
-        f"{slope:+.1f} KiB per 1,000, {soak.memory[-1][1] // 1024} MiB {dict(soak.faults.most_common(3)) or ''}"
+        f"{kib:+.1f} KiB and {blocks:+.1f} blocks in use per 1,000, resident {resident:+.1f} KiB, {soak.memory[-1][1] // 1024} MiB "
+        f"{dict(soak.faults.most_common(3)) or ''}"
     )
-    met = (server_errors, wrong, len(soak.errors), soak.files) == (0, 0, 0, 0) and slope < SLOPE
-    target = f"0 x 5xx, 0 exceptions, 0 files left, < {SLOPE:g} KiB per 1,000 after {WARM}"
+    met = (server_errors, wrong, len(soak.errors), soak.files) == (0, 0, 0, 0) and kib < SLOPE and blocks < BLOCKS
+    target = f"0 x 5xx, 0 exceptions, 0 files left, < {SLOPE:g} KiB and {BLOCKS:g} blocks in use per 1,000 after {WARM}"
     return [Row(f"T3 {REVIEWS} mutated reviews, 3 revisions", target, figure.strip(), met)]
