@@ -58,7 +58,6 @@ NONE: Final = "no webhook"
 CONSTANT: Final = "constant"
 ONE: Final = "injector, 1 replica"
 SEVERAL: Final = f"injector, {REPLICAS} replicas"
-ISTIOD: Final = "istiod"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options_of.add_argument("--unseen", action="store_true", help="each pod belongs to another workload")
     options_of.add_argument("--istiod", metavar="URL", help="the webhook of a running istiod, for one more row")
     options_of.add_argument("--istiod-ca", type=Path, metavar="FILE", help="the CA of its certificate")
+    options_of.add_argument("--istiod-name", default="istiod", metavar="TEXT", help="its release, for the table")
     options_of.add_argument("--shared-cores", action="store_true", help="run everything on all processor cores")
     options_of.add_argument("--record", action="store_true", help="append the figures to bench/results")
     add_revision_option(options_of)
@@ -118,7 +118,7 @@ def measured(folder: Path, options: argparse.Namespace, core: int | None) -> dic
         constant = stack.enter_context(serving("allowed", constant_command(tls, None), core))
         addresses = {webhook.namespace: (address_of(webhook), issued.chain_pem) for webhook in (*webhooks, constant)}
         if options.istiod is not None:
-            subjects[ISTIOD] = Subject(["istiod"], is_injected=True)
+            subjects[options.istiod_name] = Subject(["istiod"], is_injected=True)
             addresses["istiod"] = options.istiod, options.istiod_ca.read_bytes()
         for namespace in ("plain", *addresses):
             cluster.apply(namespace_of(namespace), account_of(namespace))
