@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import subprocess
@@ -24,12 +23,11 @@ from injector.injection.tools.drift import injected_revision
 from injector.istio.webhooks.configurations import Endpoint, WebhookOptions, revision_webhook, tag_webhook
 from tests.architecture.serving import free_ports
 from tests.e2e.cluster import Cluster
-from tests.e2e.served import ROOT, Injector, injector, of_cluster, until
+from tests.e2e.served import ROOT, Injector, certificate, injector, of_cluster, until
 from tests.e2e.webhooks import wait_for_webhooks
 from tests.factories import make_pod
 from tests.manifests import control_plane, namespace_of, workload
 from tests.revisions.fakes import CONFIG
-from tests.webhook.certificates import Order, issue
 
 HOME = "istio-system"
 OLD, NEW = "1-28", "1-30"
@@ -185,12 +183,9 @@ def world_of(
     """A fleet on the old revision, on a cluster that holds nothing else. The injector's account is that of a kubeconfig, if given."""
     pods = pods_of(fleet)
     (port,) = free_ports(1)
-    issued = issue(Order(names=("127.0.0.1",)))
-    bundle = base64.b64encode(issued.chain_pem).decode()
-    options = WebhookOptions(Endpoint(url=f"https://127.0.0.1:{port}"), ca_bundle=bundle)
-    certificate, key = map(str, issued.write(folder))
-    source = of_cluster(cluster, HOME, kubeconfig=account)
-    flags = ("--tlsCertFile", certificate, "--tlsKeyFile", key, "--watch-drift", *source)
+    trusted = certificate(folder)
+    options = WebhookOptions(Endpoint(url=f"https://127.0.0.1:{port}"), ca_bundle=trusted.bundle)
+    flags = (*trusted.flags, "--watch-drift", *of_cluster(cluster, HOME, kubeconfig=account))
     places = {item["metadata"]["namespace"] for item in fleet}
     world = World(cluster, options, folder, places, partial(injector, folder, *flags, port=port))
     with world.replica:

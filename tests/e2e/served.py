@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import inspect
 import json
 import signal
@@ -36,19 +37,28 @@ LIMIT = 1200.0
 
 @dataclass(frozen=True)
 class Certificate:
-    """A certificate for the loopback: the flags of `serve` that name it, and the authority that signed it."""
+    """The files of a certificate for the loopback, and of the authority that signed it."""
 
-    flags: tuple[str, ...]
+    chain: Path
+    key: Path
     authority: Path
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The flags of ``serve`` that name it."""
+        return ("--tls-cert-file", str(self.chain), "--tls-key-file", str(self.key))
+
+    @property
+    def bundle(self) -> str:
+        """The caBundle of webhooks."""
+        return base64.b64encode(self.authority.read_bytes()).decode()
 
 
 def certificate(folder: Path) -> Certificate:
-    """Make a certificate of the loopback, and what an API server needs to trust it."""
+    """Make a certificate of the loopback."""
     signer = authority()
-    chain, key = issue(Order(names=("127.0.0.1",)), signer).write(folder)
-    trusted = folder / "authority.crt"
-    trusted.write_bytes(signer.chain_pem)
-    return Certificate(("--tls-cert-file", str(chain), "--tls-key-file", str(key)), trusted)
+    (folder / "authority.crt").write_bytes(signer.chain_pem)
+    return Certificate(*issue(Order(names=("127.0.0.1",)), signer).write(folder), folder / "authority.crt")
 
 
 @dataclass

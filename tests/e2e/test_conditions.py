@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,10 @@ import yaml
 from injector.kube.conditions import FAULT, MET, NOT_EVALUATED, UNMET, evaluate_conditions
 from tests.e2e.cluster import Cluster
 from tests.e2e.conftest import Figure
-from tests.e2e.recording import Recorder, recorder
-from tests.e2e.served import until
+from tests.e2e.served import Certificate
+from tests.e2e.webhooks import Recorder, calling, recorder
 from tests.factories import make_container, make_pod
-from tests.manifests import account_of, namespace_of
+from tests.manifests import account_of, make_object, namespace_of, pod_webhook
 
 PLACE = "conditions"
 EXPRESSIONS: list[str] = yaml.safe_load((Path(__file__).parents[1] / "kube" / "expressions.yaml").read_text())
@@ -43,54 +42,41 @@ PODS = (
 
 
 @pytest.fixture(scope="module")
-def called(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorder]:
+def called(cluster: Cluster, trusted: Certificate) -> Iterator[Recorder]:
     """The webhook that is called if a condition holds, and a namespace for pods."""
     cluster.apply(namespace_of(PLACE), account_of(PLACE))
-    with recorder(tmp_path_factory.mktemp("recorder")) as webhook:
+    with recorder(trusted) as webhook:
         yield webhook
 
 
-def configuration(name: str, expressions: dict[int, str], policy: str, called: Recorder) -> dict[str, Any]:
-    """A configuration with a webhook for each expression, whose path is its number, and one for every pod."""
-    ca = base64.b64encode(called.ca).decode()
-    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
-    known: dict[str, Any] = {"admissionReviewVersions": ["v1"], "sideEffects": "None", "rules": [rule]}
-    known |= {"timeoutSeconds": 30, "failurePolicy": policy}
-    known["namespaceSelector"] = {"matchLabels": {"kubernetes.io/metadata.name": PLACE}}
+def paths_called(
+    cluster: Cluster,
+    called: Recorder,
+    trusted: Certificate,
+    pod: dict[str, Any],
+    expressions: dict[int, str],
+    policy: str,
+) -> tuple[set[int], str]:
+    """Create a pod by a dry run, with a webhook for each expression. Return the numbers of those that are called, and the refusal."""
     webhooks = [
-        {
-            **known,
-            "name": f"w{number + 1}.example.com",
-            "clientConfig": {"url": f"{called.url}/{number}", "caBundle": ca},
-            "matchConditions": [{"name": "c", "expression": expression}],
-        }
-        for number, expression in {**expressions, -1: "true"}.items()
+        pod_webhook(
+            f"w{number}.example.com",
+            {"url": f"{called.url}/{number}", "caBundle": trusted.bundle},
+            namespace=PLACE,
+            failurePolicy=policy,
+            timeoutSeconds=30,
+            matchConditions=[{"name": "c", "expression": expression}],
+        )
+        for number, expression in expressions.items()
     ]
-    metadata = {"name": name}
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "MutatingWebhookConfiguration",
-        "metadata": metadata,
-        "webhooks": webhooks,
-    }
-
-
-def paths_called(cluster: Cluster, called: Recorder, pod: dict[str, Any]) -> tuple[set[int], str]:
-    """The webhooks that are called for a pod, by a dry run, and its refusal; once the API server knows the configuration."""
-    refusals: list[str] = []
-
-    def is_known() -> bool:
-        called.calls.clear()
-        refusals.append(cluster.refusal(pod, PLACE))
-        return bool(refusals[-1]) or any("/-1" in paths for paths in called.calls.values())
-
-    until(is_known)
-    return {int(path[1:]) for paths in called.calls.values() for path in paths} - {-1}, refusals[-1]
+    with calling(cluster, [make_object("MutatingWebhookConfiguration", "conditions", webhooks=webhooks)]):
+        refusal = cluster.refusal(pod, PLACE)
+    return {int(path[1:]) for paths in called.calls().values() for path in paths}, refusal
 
 
 @pytest.mark.parametrize("pod", PODS, ids=["labels", "host network", "generated name"])
 def test_a_webhook_is_called_if_its_condition_is_met(
-    pod: dict[str, Any], cluster: Cluster, called: Recorder, figure: Figure
+    pod: dict[str, Any], cluster: Cluster, trusted: Certificate, called: Recorder, figure: Figure
 ) -> None:
     verdicts = {
         number: evaluate_conditions((("c", expression),), pod).verdict for number, expression in enumerate(EXPRESSIONS)
@@ -98,12 +84,7 @@ def test_a_webhook_is_called_if_its_condition_is_met(
     evaluated = {
         number: expression for number, expression in enumerate(EXPRESSIONS) if verdicts[number] != NOT_EVALUATED
     }
-    ignoring = configuration("ignoring", evaluated, "Ignore", called)
-    cluster.apply(ignoring)
-    try:
-        actual, refusal = paths_called(cluster, called, pod)
-    finally:
-        cluster.delete("mutatingwebhookconfiguration", "ignoring")
+    actual, refusal = paths_called(cluster, called, trusted, pod, evaluated, "Ignore")
 
     assert refusal == ""
     assert [EXPRESSIONS[n] for n in evaluated if (n in actual) != (verdicts[n] == MET)] == []
@@ -113,24 +94,15 @@ def test_a_webhook_is_called_if_its_condition_is_met(
 
 @pytest.mark.parametrize("pod", PODS, ids=["labels", "host network", "generated name"])
 def test_a_condition_that_fails_refuses_the_pod_and_one_that_is_false_does_not(
-    pod: dict[str, Any], cluster: Cluster, called: Recorder
+    pod: dict[str, Any], cluster: Cluster, trusted: Certificate, called: Recorder
 ) -> None:
     verdicts = {
         number: evaluate_conditions((("c", expression),), pod).verdict for number, expression in enumerate(EXPRESSIONS)
     }
     unmet = {number: EXPRESSIONS[number] for number, verdict in verdicts.items() if verdict == UNMET}
     fails = {number: EXPRESSIONS[number] for number, verdict in verdicts.items() if verdict == FAULT}
-    results = {}
-    for name, expressions in {
-        "unmet": unmet,
-        **{f"fails-{n}": {n: expression} for n, expression in list(fails.items())[:12]},
-    }.items():
-        cluster.apply(configuration(name, expressions, "Fail", called))
-        try:
-            results[name] = paths_called(cluster, called, pod)[1]
-        finally:
-            cluster.delete("mutatingwebhookconfiguration", name)
-        until(lambda: not cluster.refusal(pod, PLACE))
+    refusals = {n: paths_called(cluster, called, trusted, pod, {n: fails[n]}, "Fail")[1] for n in [*fails][:12]}
 
     assert fails
-    assert [name for name, refusal in results.items() if bool(refusal) != name.startswith("fails")] == []
+    assert [fails[n] for n, refusal in refusals.items() if not refusal] == []
+    assert paths_called(cluster, called, trusted, pod, unmet, "Fail") == (set(), "")

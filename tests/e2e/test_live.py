@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,11 +16,10 @@ from injector.istio.webhooks.configurations import Endpoint, WebhookOptions, rev
 from tests.architecture.serving import free_ports
 from tests.e2e.cluster import Cluster
 from tests.e2e.policies import admission_policy
-from tests.e2e.served import ROOT, injector, of_cluster, until
+from tests.e2e.served import ROOT, Certificate, injector, of_cluster, until
 from tests.factories import created_by, make_container
 from tests.manifests import account_of, make_object, namespace_of, revision_maps
 from tests.revisions.fakes import CONFIG
-from tests.webhook.certificates import Order, issue
 
 HOME = "istio-system"
 REV = "istio.io/rev"
@@ -58,21 +56,15 @@ class Live:
 
 
 @pytest.fixture(scope="module")
-def live(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+def live(cluster: Cluster, trusted: Certificate, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """A cluster with two revisions and the tag prod of the first, in which namespace shop is labelled with the tag."""
-    folder = tmp_path_factory.mktemp("live")
     (port,) = free_ports(1)
-    issued = issue(Order(names=("127.0.0.1",)))
-    options = WebhookOptions(
-        Endpoint(url=f"https://127.0.0.1:{port}"), ca_bundle=base64.b64encode(issued.chain_pem).decode()
-    )
+    options = WebhookOptions(Endpoint(url=f"https://127.0.0.1:{port}"), ca_bundle=trusted.bundle)
     live = Live(cluster, options)
-    certificate, key = map(str, issued.write(folder))
-    flags = ("--tlsCertFile", certificate, "--tlsKeyFile", key, *of_cluster(cluster, HOME))
     cluster.apply(namespace(HOME), *config_maps("stable"), *config_maps("canary"))
     cluster.apply(namespace("shop", **{REV: "prod"}), account_of("shop"))
     live.tagged("stable")
-    with injector(folder, *flags, port=port):
+    with injector(tmp_path_factory.mktemp("live"), *trusted.flags, *of_cluster(cluster, HOME), port=port):
         cluster.apply(*(revision_webhook(name, options) for name in ("stable", "canary")))
         until(lambda: live.calls("shop"))
         yield live

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.deploy import rendering
 from tests.e2e.cluster import Cluster
 from tests.e2e.conftest import AUDIT_LOG, AUDITED
-from tests.e2e.served import Injector, command, injector, of_cluster
+from tests.e2e.served import Certificate, Injector, injector, of_cluster
+from tests.e2e.webhooks import written
 from tests.factories import make_pod
 from tests.manifests import account_of, control_plane, namespace_of, tag_of
 from tests.revisions.fakes import write_revision
-from tests.webhook.certificates import Order, issue
 
 NAMED = {"istio.io/rev": "prdo"}
 """The label of whoever meant `prod`."""
@@ -54,21 +51,6 @@ def gauges(namespaces: int, pods: int) -> tuple[str, ...]:
     )
 
 
-@contextmanager
-def over_tls(cluster: Cluster, folder: Path, *flags: str) -> Iterator[tuple[Injector, tuple[str, ...]]]:
-    """The injector as the API server can call it, and the flags of `webhook generate` that say where."""
-    certificate, key = issue(Order(names=("127.0.0.1",))).write(folder)
-    tls = ("--tlsCertFile", str(certificate), "--tlsKeyFile", str(key))
-    with injector(folder, *tls, "--kubeconfig", str(cluster.kubeconfig), *flags) as served:
-        yield served, ("--url", f"https://127.0.0.1:{served.port}", "--ca-bundle", str(certificate))
-
-
-def configuration(*flags: str) -> dict[str, Any]:
-    """What `webhook generate` prints."""
-    printed: dict[str, Any] = yaml.safe_load(command("webhook", "generate", *flags))
-    return printed
-
-
 def pod_of(name: str, namespace: str, labels: dict[str, str] | None = None) -> dict[str, Any]:
     return make_pod(name, namespace=namespace, labels=labels)
 
@@ -99,11 +81,13 @@ def test_an_unserved_name_is_counted_while_no_tag_has_it(net: Cluster, tmp_path:
         assert "injector_watch_faults_total{" not in served.metrics()
 
 
-def test_kubectl_shows_the_warning_or_refusal_until_the_name_is_served(net: Cluster, tmp_path: Path) -> None:
-    with over_tls(net, tmp_path, "--from-cluster", "--watch-unserved") as (served, url):
+def test_kubectl_shows_the_warning_or_refusal_until_the_name_is_served(
+    net: Cluster, trusted: Certificate, tmp_path: Path
+) -> None:
+    with injector(tmp_path, *trusted.flags, *of_cluster(net, "istio-system"), "--watch-unserved") as served:
         served.until(lambda: "shop" not in str(unserved(served)) and unserved(served)["namespaces"] == 1)
 
-        net.apply(configuration("--unserved", "warn", *url))
+        net.apply(*written("webhook", "--unserved", "warn", port=served.port, trusted=trusted))
         # The API server takes a moment to follow its webhooks; a pod that it called nobody for is created in silence.
         served.until(lambda: 'kind="namespace",outcome="warned"' in attempted(net, served, "shop"))
         allowed, said = net.create(pod_of("warned", "shop"))
@@ -114,7 +98,7 @@ def test_kubectl_shows_the_warning_or_refusal_until_the_name_is_served(net: Clus
         assert "Warning" not in net.create(pod_of("asks-for-nothing", "plain"))[1]
         assert "Warning" not in net.create(pod_of("served", "plain", {"istio.io/rev": "default"}))[1]
 
-        net.apply(configuration("--unserved", "deny", *url))
+        net.apply(*written("webhook", "--unserved", "deny", port=served.port, trusted=trusted))
         served.until(lambda: 'kind="namespace",outcome="denied"' in attempted(net, served, "shop"))
         allowed, said = net.create(pod_of("refused", "shop"))
         assert not allowed
@@ -150,16 +134,19 @@ def test_a_folder_of_revisions_is_enough_to_know_what_is_served(net: Cluster, tm
     folder = tmp_path / "revisions"
     write_revision(folder / "1-28")
 
-    with over_tls(net, tmp_path, "--revisions-dir", str(folder), "--watch-unserved") as (served, _):
+    flags = ("--insecure-http", "--kubeconfig", str(net.kubeconfig), "--revisions-dir", str(folder))
+    with injector(tmp_path, *flags, "--watch-unserved") as served:
         served.until(lambda: unserved(served)["counted"] and "prdo" in unserved(served)["names"])
 
         (folder / "tags.yaml").write_text("prdo: 1-28\n")
         served.until(lambda: "prdo" not in unserved(served)["names"])
 
 
-def test_kubectl_and_the_audit_log_show_which_revision_injected_a_pod(net: Cluster, tmp_path: Path) -> None:
-    with over_tls(net, tmp_path, "--from-cluster", "--explain", "both") as (served, url):
-        net.apply(configuration("--revision", "default", *url))
+def test_kubectl_and_the_audit_log_show_which_revision_injected_a_pod(
+    net: Cluster, trusted: Certificate, tmp_path: Path
+) -> None:
+    with injector(tmp_path, *trusted.flags, *of_cluster(net, "istio-system"), "--explain", "both") as served:
+        net.apply(*written("webhook", "--revision", "default", port=served.port, trusted=trusted))
         labels = {"sidecar.istio.io/inject": "true"}
         said: list[str] = []
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Iterator
 from itertools import product
@@ -14,10 +13,10 @@ from click.testing import CliRunner, Result
 
 from injector.cli import main
 from tests.e2e.cluster import Cluster
-from tests.e2e.recording import Recorder, recorder
-from tests.e2e.served import until
+from tests.e2e.served import Certificate
+from tests.e2e.webhooks import Recorder, calling, recorder
 from tests.factories import make_pod
-from tests.manifests import account_of, control_plane, namespace_of
+from tests.manifests import account_of, control_plane, make_object, namespace_of, pod_webhook, workload
 
 HOME = "istio-system"
 REV, INJECTION, INJECT = "istio.io/rev", "istio-injection", "sidecar.istio.io/inject"
@@ -28,15 +27,11 @@ Requirement = tuple[str, ...]
 
 def webhook(name: str, namespace: list[Requirement], pod: list[Requirement], **fields: Any) -> dict[str, Any]:
     """A webhook by its requirements for the labels of namespaces and pods; keywords are further fields."""
-    return {
-        "name": f"{name}sidecar-injector.istio.io",
-        "admissionReviewVersions": ["v1"],
-        "sideEffects": "None",
-        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
-        "namespaceSelector": {"matchExpressions": [_expression(*requirement) for requirement in namespace]},
-        "objectSelector": {"matchExpressions": [_expression(*requirement) for requirement in pod]},
-        **fields,
+    selectors: dict[str, Any] = {
+        f"{of}Selector": {"matchExpressions": [_expression(*requirement) for requirement in requirements]}
+        for of, requirements in (("namespace", namespace), ("object", pod))
     }
+    return pod_webhook(f"{name}sidecar-injector.istio.io", {}, **selectors, **fields)
 
 
 def _expression(key: str, operator: str, *values: str) -> dict[str, Any]:
@@ -110,10 +105,10 @@ PODS: dict[str, dict[str, str]] = {
 
 
 @pytest.fixture(scope="module")
-def called(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorder]:
+def called(trusted: Certificate) -> Iterator[Recorder]:
     """The webhook that all vendors' configurations call."""
-    with recorder(tmp_path_factory.mktemp("recorder")) as webhook:
-        yield webhook
+    with recorder(trusted) as recording:
+        yield recording
 
 
 @pytest.fixture(scope="module")
@@ -124,61 +119,45 @@ def places(cluster: Cluster) -> dict[str, dict[str, str]]:
         cluster.apply(*control_plane(HOME, rev, tag="1.27.0"))
     for name, labels in NAMESPACES.items():
         cluster.apply(namespace_of(name, labels), account_of(name))
-        cluster.apply(*(_deployment(pod, name) for pod in PODS))
+        cluster.apply(*(workload("Deployment", pod, name, labels=PODS[pod]) for pod in PODS))
     return NAMESPACES
 
 
-def _deployment(name: str, place: str) -> dict[str, Any]:
-    labels = {"app": name, **PODS[name]}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name, "namespace": place},
-        "spec": {
-            "selector": {"matchLabels": {"app": name}},
-            "template": {"metadata": {"labels": labels}, "spec": make_pod()["spec"]},
-        },
-    }
-
-
-def _configuration(vendor: str, called: Recorder) -> dict[str, Any]:
+def _configuration(vendor: str, called: Recorder, trusted: Certificate) -> dict[str, Any]:
     rev, path, webhooks = VENDORS[vendor]
-    client = {"url": f"{called.url}{path}", "caBundle": base64.b64encode(called.ca).decode()}
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "MutatingWebhookConfiguration",
-        "metadata": {"name": f"istio-sidecar-injector-{vendor}", "labels": {REV: rev, "app": "sidecar-injector"}},
-        "webhooks": [{**webhook, "clientConfig": client, "timeoutSeconds": 30} for webhook in webhooks],
-    }
+    client = {"url": f"{called.url}{path}", "caBundle": trusted.bundle}
+    return make_object(
+        "MutatingWebhookConfiguration",
+        f"istio-sidecar-injector-{vendor}",
+        labels={REV: rev, "app": "sidecar-injector"},
+        webhooks=[{**webhook, "clientConfig": client, "timeoutSeconds": 30} for webhook in webhooks],
+    )
 
 
 def _run(cluster: Cluster, *arguments: str) -> Result:
     return CliRunner().invoke(main, [*arguments, "--kubeconfig", str(cluster.kubeconfig)])
 
 
-def _tried(cluster: Cluster, called: Recorder, vendor: str) -> dict[tuple[str, str], bool]:
+def _tried(cluster: Cluster, called: Recorder) -> dict[tuple[str, str], bool]:
     """Create each kind of pod in each namespace by a dry run, and return whether the webhook was called."""
     for place, pod in product(NAMESPACES, PODS):
-        name = f"{vendor}-{pod}"
-        assert not cluster.refusal(make_pod(name, labels={"app": pod, **PODS[pod]}), place)
-    return {(place, pod): called.was_called(place, f"{vendor}-{pod}") for place, pod in product(NAMESPACES, PODS)}
+        assert not cluster.refusal(make_pod(pod, labels={"app": pod, **PODS[pod]}), place)
+    calls = called.calls()
+    return {cell: cell in calls for cell in product(NAMESPACES, PODS)}
 
 
 @pytest.mark.parametrize("vendor", VENDORS)
 def test_explain_and_analyze_agree_with_the_api_server(
-    vendor: str, cluster: Cluster, places: dict[str, dict[str, str]], called: Recorder, tmp_path: Path
+    vendor: str,
+    cluster: Cluster,
+    places: dict[str, dict[str, str]],
+    trusted: Certificate,
+    called: Recorder,
+    tmp_path: Path,
 ) -> None:
-    configuration = _configuration(vendor, called)
-    cluster.apply(configuration)
-    try:
-        first = next(
-            (place, pod)
-            for place, pod in product(NAMESPACES, PODS)
-            if _matches(VENDORS[vendor][2][0], place, PODS[pod])
-        )
-        trial = make_pod("trial", labels=PODS[first[1]])
-        until(lambda: not cluster.refusal(trial, first[0]) and called.calls.pop((first[0], "trial"), None) is not None)
-        actual = _tried(cluster, called, vendor)
+    configuration = _configuration(vendor, called, trusted)
+    with calling(cluster, [configuration]):
+        actual = _tried(cluster, called)
         explained = _run(cluster, "explain", "-A", "-o", "json")
         analyzed = _run(cluster, "analyze", "-A", "-o", "json")
         exported = tmp_path / "all.json"
@@ -186,8 +165,6 @@ def test_explain_and_analyze_agree_with_the_api_server(
         lists = [cluster.request(path)[1] for path in paths]
         exported.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": [*lists, configuration]}))
         of_files = _run(cluster, "explain", "-f", str(exported), "-o", "json")
-    finally:
-        cluster.delete("mutatingwebhookconfiguration", configuration["metadata"]["name"])
 
     for result in explained, of_files:
         workloads = json.loads(result.stdout)["workloads"]
@@ -199,11 +176,3 @@ def test_explain_and_analyze_agree_with_the_api_server(
         says_none = ("INJ0001", f"Namespace {place}") in codes
         asks = labels.get(INJECTION) == "enabled" or (REV in labels and INJECTION not in labels)
         assert says_none == (asks and not any(actual[place, pod] for pod in PODS)), place
-
-
-def _matches(webhook: dict[str, Any], place: str, pod: dict[str, str]) -> bool:
-    """Whether the first requirement of a webhook's namespace selector holds, and that of its pods."""
-    needs, has = webhook["namespaceSelector"]["matchExpressions"][0], NAMESPACES[place]
-    wants = webhook["objectSelector"]["matchExpressions"][0]
-    holds = has.get(needs["key"]) in needs.get("values", ()) and "control-plane" not in has and len(has) == 1
-    return holds and (wants["operator"] == "NotIn" or pod.get(wants["key"]) in wants["values"])

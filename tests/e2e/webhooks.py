@@ -1,9 +1,11 @@
-"""The webhooks of an API server: written by the injector's own commands, there as long as a test."""
+"""The webhooks of an API server: written by the injector's own commands, there as long as a test, and one that records its calls."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 from uuid import uuid4
@@ -12,6 +14,7 @@ import yaml
 
 from tests.e2e.cluster import PATHS, Cluster
 from tests.e2e.served import Certificate, command, until
+from tests.istiods import Review, answer, serving
 from tests.manifests import make_object, pod_webhook
 
 
@@ -20,6 +23,30 @@ def written(what: str, *arguments: str, port: int, trusted: Certificate) -> list
     endpoint = ("--url", f"https://127.0.0.1:{port}", "--ca-bundle", trusted.authority, "--timeout", "30s")
     offline = ("--offline",) if what == "tag" else ()
     return list(yaml.safe_load_all(command(what, "generate", *arguments, *offline, *endpoint)))
+
+
+@dataclass(frozen=True)
+class Recorder:
+    """A webhook that allows all pods: its address, and the paths and reviews that it received."""
+
+    url: str
+    received: list[tuple[str, Review]]
+
+    def calls(self) -> dict[tuple[str, str], set[str]]:
+        """The paths that were called, by the namespace and the name of the pod. They are forgotten."""
+        calls = defaultdict[tuple[str, str], set[str]](set)
+        for path, review in self.received:
+            request = review["request"]
+            calls[request["namespace"], request["object"]["metadata"].get("name", "")].add(path.partition("?")[0])
+        self.received.clear()
+        return calls
+
+
+@contextmanager
+def recorder(trusted: Certificate) -> Iterator[Recorder]:
+    """Serve the webhook on the loopback while the block runs."""
+    with serving(lambda _, review: answer(review), (trusted.chain, trusted.key)) as (url, received):
+        yield Recorder(url, received)
 
 
 @contextmanager
