@@ -18,6 +18,7 @@ APIS = {
     **dict.fromkeys(("Deployment", "StatefulSet", "DaemonSet"), "apps/v1"),
     "Job": "batch/v1",
     "MutatingWebhookConfiguration": "admissionregistration.k8s.io/v1",
+    "CustomResourceDefinition": "apiextensions.k8s.io/v1",
     **dict.fromkeys(("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"), "rbac.authorization.k8s.io/v1"),
 }
 """The API of each kind that is not of the core."""
@@ -100,6 +101,24 @@ def tag_of(name: str, revision: str, weights: dict[str, int] | None = None) -> d
     if weights is not None:
         tag["metadata"]["annotations"] = {WEIGHTS: json.dumps(weights)}
     return tag
+
+
+def resource_of(
+    group: str, kind: str, plural: str = "", *, version: str = "v1", scope: str = "Namespaced"
+) -> dict[str, Any]:
+    """A CustomResourceDefinition without a schema, and with a status."""
+    plural = plural or f"{kind.lower()}s"
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    served = {"name": version, "served": True, "storage": True, "subresources": {"status": {}}}
+    definition = make_object("CustomResourceDefinition", f"{plural}.{group}")
+    definition["metadata"]["annotations"] = {"api-approved.kubernetes.io": "unapproved, for a test"}
+    definition["spec"] = {
+        "group": group,
+        "scope": scope,
+        "names": {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"},
+        "versions": [{**served, "schema": {"openAPIV3Schema": schema}}],
+    }
+    return definition
 
 
 def gateway_of(

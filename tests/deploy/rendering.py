@@ -157,6 +157,11 @@ def rendered(values: Object | None = None) -> list[Object]:
     return documents(done.stdout)
 
 
+def permissions(values: Object) -> list[Object]:
+    """The account of the chart with ``values``, its roles, and their bindings."""
+    return [obj for obj in rendered(values) if obj["kind"] == "ServiceAccount" or "Role" in obj["kind"]]
+
+
 def documents(text: str) -> list[Object]:
     """The objects of a YAML text."""
     return [document for document in yaml.load_all(text, yaml.CSafeLoader) if document]

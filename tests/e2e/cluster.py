@@ -81,8 +81,7 @@ class Cluster:
     def remember(self) -> None:
         """Keep what it holds now, for ``restore``."""
         if self._objects:
-            self._kubectl("apply", "-f", str(self._objects))
-            self._kubectl("wait", "--for=condition=Established", "--timeout=1200s", "-f", str(self._objects))
+            self.define(*yaml.safe_load_all(self._objects.read_text()))
         self._first = self._stored()
 
     def restore(self) -> None:
@@ -148,6 +147,12 @@ class Cluster:
             path = f"{self._path(manifest)}?fieldManager=kubectl&force=true&fieldValidation=Strict"
             status, said = self.request(path, manifest, "PATCH", "application/apply-patch+yaml")
             assert status < HTTPStatus.BAD_REQUEST, said
+
+    def define(self, *definitions: dict[str, Any]) -> None:
+        """Create CustomResourceDefinitions, and wait until their resources are served."""
+        self.apply(*definitions)
+        names = [f"crd/{item['metadata']['name']}" for item in definitions]
+        self._kubectl("wait", "--for=condition=Established", "--timeout=1200s", *names)
 
     def _path(self, manifest: dict[str, Any]) -> str:
         """Return the path of an object; a kind is looked up once."""

@@ -16,14 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from injector.cli import main
 from injector.injection.tools.drift import injected_revision
 from injector.istio.webhooks.configurations import Endpoint, WebhookOptions, revision_webhook, tag_webhook
 from tests.architecture.serving import free_ports
 from tests.e2e.cluster import Cluster
-from tests.e2e.served import ROOT, Injector, certificate, injector, of_cluster, until
+from tests.e2e.served import ROOT, Injector, certificate, injector, of_cluster, run, until
 from tests.e2e.webhooks import wait_for_webhooks
 from tests.factories import make_pod
 from tests.manifests import control_plane, namespace_of, workload
@@ -61,7 +60,7 @@ class World:
         self.server = self.replica.enter_context(self.serve())
 
     def injector(self, *arguments: str) -> Result:
-        return CliRunner().invoke(main, [*arguments, "--kubeconfig", str(self.cluster.kubeconfig)])
+        return run(self.cluster, *arguments)
 
     def document(self, name: str, *waves: dict[str, Any], **spec: Any) -> Path:
         path = self.folder / f"{name}.yaml"

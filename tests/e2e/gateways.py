@@ -11,7 +11,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from tests.e2e.cluster import Cluster
-from tests.manifests import gateway_of
+from tests.manifests import gateway_of, resource_of
 
 GROUP: Final = "gateway.networking.k8s.io"
 REV: Final = "istio.io/rev"
@@ -20,26 +20,6 @@ PATH: Final = f"/apis/{GROUP}/v1/namespaces/{PLACE}/gateways"
 UPGRADES: Final = "/apis/revision-injector.dev/v1alpha1/upgrades"
 INTERVAL: Final = 0.3
 """Seconds between two looks of the controller."""
-
-
-def resource_of(plural: str, kind: str, scope: str) -> dict[str, Any]:
-    """A CustomResourceDefinition without a schema."""
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": f"{plural}.{GROUP}",
-            "annotations": {"api-approved.kubernetes.io": "unapproved, for a test"},
-        },
-        "spec": {
-            "group": GROUP,
-            "scope": scope,
-            "names": {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"},
-            "versions": [{**version, "subresources": {"status": {}}}],
-        },
-    }
 
 
 @dataclass(frozen=True)
@@ -69,13 +49,9 @@ class Istiods:
 
     def install(self, count: int) -> None:
         """Create the resources, and Gateways and waypoints that follow the tag by their namespace or by their own label."""
-        for plural, kind, scope in (
-            ("gateways", "Gateway", "Namespaced"),
-            ("gatewayclasses", "GatewayClass", "Cluster"),
-        ):
-            done = self.cluster.kubectl("apply", "-f", "-", stdin=resource_of(plural, kind, scope))
-            assert done.returncode == 0, done.stderr
-            self.cluster.kubectl("wait", "--for=condition=Established", "--timeout=600s", f"crd/{plural}.{GROUP}")
+        self.cluster.define(
+            resource_of(GROUP, "Gateway"), resource_of(GROUP, "GatewayClass", "gatewayclasses", scope="Cluster")
+        )
         for number in range(count):
             labels = {REV: "prod"} if number % 3 == 1 else {}
             class_name = "istio-waypoint" if number % 4 == 2 else "istio"

@@ -95,10 +95,9 @@ def external() -> list[Object]:
 
 
 def sail() -> list[Object]:
-    """The resources of the sail-operator, and the objects of two revisions and a tag. ``owned_by`` names the owners of objects."""
+    """The objects of two revisions and a tag. ``SAIL_OWNERS`` names the owners of its webhooks."""
     names = {"default-v1-28-5": "1.28.5", "default-v1-30-3": "1.30.3"}
     return [
-        *(_definition(kind) for kind in ("Istio", "IstioRevision", "IstioRevisionTag")),
         *_planes(ISTIO, names),
         *(_webhooks(name, ISTIO) for name in names),
         _webhooks("default-v1-28-5", ISTIO, tag="prod"),
@@ -117,26 +116,13 @@ SAIL_RESOURCES: Sequence[Object] = (
         "spec": {"targetRef": {"kind": "IstioRevision", "name": "default-v1-28-5"}},
     },
 )
-"""The resources whose definitions ``sail`` has."""
+"""The resources of the sail-operator."""
 SAIL_OWNERS = {
     "istio-sidecar-injector-default-v1-28-5": ("IstioRevision", "default-v1-28-5"),
     "istio-sidecar-injector-default-v1-30-3": ("IstioRevision", "default-v1-30-3"),
     "istio-revision-tag-prod": ("IstioRevisionTag", "prod"),
 }
 """The owner of each webhook configuration."""
-
-
-def _definition(kind: str) -> Object:
-    plural = f"{kind.lower()}s"
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    names = {"kind": kind, "plural": plural, "singular": kind.lower()}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{SAIL}"},
-        "spec": {"group": SAIL, "scope": "Cluster", "names": names, "versions": [version]},
-    }
 
 
 def _planes(home: str, releases: dict[str, str]) -> list[Object]:

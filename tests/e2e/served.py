@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from prometheus_client.parser import text_string_to_metric_families
 
 from injector.cli import main
@@ -201,6 +201,11 @@ def of_cluster(cluster: Cluster, istio_namespace: str, *, kubeconfig: Path | Non
         "--istio-namespace",
         istio_namespace,
     )
+
+
+def run(cluster: Cluster, *arguments: str, kubeconfig: Path | None = None) -> Result:
+    """Run a command of the injector on a cluster."""
+    return CliRunner().invoke(main, [*arguments, "--kubeconfig", str(kubeconfig or cluster.kubeconfig)])
 
 
 def command(*arguments: str | Path) -> str:

@@ -85,9 +85,7 @@ def test_the_nodes_are_asked_where_native_sidecars_depend_on_them(cluster: Clust
 
 def permissions(*, namespaces: bool) -> list[dict[str, Any]]:
     """What the chart lets the injector read of a cluster, with the account that may."""
-    values = {"fromCluster": {"enabled": True, "namespaces": namespaces}, "tls": {"mode": "files"}}
-    kinds = ("ServiceAccount", "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding")
-    return [item for item in rendering.rendered(values) if item["kind"] in kinds]
+    return rendering.permissions({"fromCluster": {"enabled": True, "namespaces": namespaces}, "tls": {"mode": "files"}})
 
 
 @pytest.mark.usefixtures("helm")

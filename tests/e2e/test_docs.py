@@ -26,7 +26,7 @@ from tests.e2e.cluster import Cluster
 from tests.e2e.installers import INSTALLERS, SAIL, SAIL_OWNERS, SAIL_RESOURCES
 from tests.e2e.served import until
 from tests.istio.goldens import golden
-from tests.manifests import control_plane, namespace_of
+from tests.manifests import control_plane, namespace_of, resource_of
 
 NAME, NAMESPACE = "injector", "injector-system"
 READY = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
@@ -153,7 +153,9 @@ def prepare(cluster: Cluster, page: Path) -> None:
 
 def own_by_operator(cluster: Cluster) -> None:
     """Create the resources of the sail-operator, and make them the owners of its webhooks."""
-    cluster.kubectl("wait", "--for=condition=Established", "--timeout=120s", "crd", "--all")
+    cluster.define(
+        *(resource_of(SAIL, kind, scope="Cluster") for kind in ("Istio", "IstioRevision", "IstioRevisionTag"))
+    )
     owners: dict[tuple[str, str], str] = {}
     for item in SAIL_RESOURCES:
         plural, name = f"{item['kind'].lower()}s", item["metadata"]["name"]

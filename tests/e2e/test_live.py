@@ -16,7 +16,7 @@ from injector.istio.webhooks.configurations import Endpoint, WebhookOptions, rev
 from tests.architecture.serving import free_ports
 from tests.e2e.cluster import Cluster
 from tests.e2e.policies import admission_policy
-from tests.e2e.served import ROOT, Certificate, injector, of_cluster, until
+from tests.e2e.served import ROOT, Certificate, injector, of_cluster, run, until
 from tests.factories import created_by, make_container
 from tests.manifests import account_of, make_object, namespace_of, revision_maps
 from tests.revisions.fakes import CONFIG
@@ -34,7 +34,7 @@ class Live:
 
     def injector(self, *arguments: str, kubeconfig: Path | None = None) -> Result:
         """Run a command on the cluster."""
-        return CliRunner().invoke(main, [*arguments, "--kubeconfig", str(kubeconfig or self.cluster.kubeconfig)])
+        return run(self.cluster, *arguments, kubeconfig=kubeconfig)
 
     def stands(self, place: str) -> tuple[int, list[dict[str, Any]]]:
         """The exit code of `revision status` on a namespace, and its rows."""

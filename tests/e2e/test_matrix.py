@@ -198,12 +198,14 @@ def revisions(tmp_path: Path) -> Path:
 
 def explained_live(cluster: Cluster, revisions: Path) -> dict[tuple[str, str], str]:
     """The revision of each Deployment as `explain` finds it by the webhooks of the cluster."""
-    revisions_by_cell = {}
-    for namespace in NAMESPACES:
-        where = ("-n", namespace, "--revisions-dir", str(revisions), "--kubeconfig", str(cluster.kubeconfig))
-        for row in json.loads(command("explain", *where, "-o", "json"))["workloads"]:
-            revisions_by_cell[namespace, row["name"]] = row["revision"] if row["outcome"] == "injected" else NONE
-    return revisions_by_cell
+    where = ("--revisions-dir", str(revisions), "--kubeconfig", str(cluster.kubeconfig))
+    rows = json.loads(command("explain", "-A", *where, "-o", "json"))["workloads"]
+    return revisions_of(rows)
+
+
+def revisions_of(rows: list[dict[str, Any]]) -> dict[tuple[str, str], str]:
+    """The revision of each Deployment of the output of `explain`."""
+    return {(row["namespace"], row["name"]): row["revision"] if row["outcome"] == "injected" else NONE for row in rows}
 
 
 @pytest.mark.parametrize("precedence", MATRICES)
@@ -224,8 +226,6 @@ def test_each_pod_gets_the_sidecar_of_istios_own_choice_and_explain_says_the_sam
             cluster.apply(*workloads())
             pods = until_created(cluster, NAMESPACES, len(NAMESPACES) * len(PODS))
             live = explained_live(cluster, revisions)
-        for namespace in NAMESPACES:
-            cluster.kubectl("delete", "deployments,pods", "--all", "-n", namespace, "--force", "--grace-period=0")
 
         assert {cell: revision_of(pod) for cell, pod in pods.items()} == live == expected(precedence)
         owners = {pod["metadata"]["ownerReferences"][0]["kind"] for pod in pods.values()}
@@ -236,7 +236,4 @@ def test_each_pod_gets_the_sidecar_of_istios_own_choice_and_explain_says_the_sam
     manifest = tmp_path / "manifest.yaml"
     manifest.write_text(yaml.safe_dump_all([*namespaces, *workloads()]))
     explained = json.loads(command("explain", "-f", manifest, *directory, *flag, "-o", "json"))["workloads"]
-    rows = {(row["namespace"], row["name"]): row for row in explained}
-    assert {cell: row["revision"] if row["outcome"] == "injected" else NONE for cell, row in rows.items()} == expected(
-        precedence
-    )
+    assert revisions_of(explained) == expected(precedence)

@@ -19,7 +19,6 @@ from tests.revisions.fakes import write_revision
 
 NAMED = {"istio.io/rev": "prdo"}
 """The label of whoever meant `prod`."""
-ACCOUNTS = ("ServiceAccount", "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding")
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +56,8 @@ def pod_of(name: str, namespace: str, labels: dict[str, str] | None = None) -> d
 
 @pytest.mark.usefixtures("helm")
 def test_an_unserved_name_is_counted_while_no_tag_has_it(net: Cluster, tmp_path: Path) -> None:
-    chart = rendering.rendered({"fromCluster": {"enabled": True}, "watchUnserved": True, "tls": {"mode": "files"}})
-    net.apply(*(item for item in chart if item["kind"] in ACCOUNTS))
+    values = {"fromCluster": {"enabled": True}, "watchUnserved": True, "tls": {"mode": "files"}}
+    net.apply(*rendering.permissions(values))
     net.apply(pod_of("lost", "plain", NAMED), pod_of("led-by-its-namespace", "shop", {"istio.io/rev": "other"}))
     account = net.kubeconfig_of("injector", "injector-system")
 

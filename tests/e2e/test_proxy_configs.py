@@ -9,26 +9,9 @@ from tests.cli.clusters import SHOWS_A, proxy_config
 from tests.e2e.cluster import Cluster
 from tests.e2e.served import injector, of_cluster
 from tests.factories import make_pod
-from tests.manifests import control_plane, namespace_of
+from tests.manifests import control_plane, namespace_of, resource_of
 
-FREE_FORM = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-SCHEMA = {"openAPIV3Schema": {"type": "object", "properties": {"spec": FREE_FORM}}}
-DEFINITION: dict[str, Any] = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "proxyconfigs.networking.istio.io"},
-    "spec": {
-        "group": "networking.istio.io",
-        "names": {
-            "kind": "ProxyConfig",
-            "plural": "proxyconfigs",
-            "singular": "proxyconfig",
-            "listKind": "ProxyConfigList",
-        },
-        "scope": "Namespaced",
-        "versions": [{"name": "v1beta1", "served": True, "storage": True, "schema": SCHEMA}],
-    },
-}
+DEFINITION = resource_of("networking.istio.io", "ProxyConfig", version="v1beta1")
 
 
 def test_proxy_configs_apply_once_their_definition_is_installed_and_are_followed(
@@ -42,10 +25,7 @@ def test_proxy_configs_apply_once_their_definition_is_installed_and_are_followed
         assert served.image("default", pod) == "proxy:none"  # ready without the definition
         assert served.total("injector_watch_synced", resource="proxyconfigs") == 1
 
-        cluster.apply(DEFINITION)
-        cluster.kubectl(
-            "wait", "--for=condition=Established", f"crd/{DEFINITION['metadata']['name']}", "--timeout=1200s"
-        )
+        cluster.define(DEFINITION)
         cluster.apply(proxy_config(shop, A="1"))
         served.until(lambda: served.image("default", pod) == "proxy:1")
         assert served.image("default", make_pod(namespace="default")) == "proxy:none"

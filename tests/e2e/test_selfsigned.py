@@ -30,8 +30,6 @@ ADDRESS = "127.96.41.7"
 CONFIGURATION = "injector-test"
 OTHER = "somebody-elses"
 
-ACCOUNTS = ("ServiceAccount", "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding")
-
 pytestmark = pytest.mark.usefixtures("helm")
 
 
@@ -69,8 +67,7 @@ class Site:
 def site(cluster: Cluster) -> Site:
     (port,) = free_ports(1)
     cluster.apply(namespace_of(NAMESPACE), namespace_of("istio-system"), account_of("default"))
-    chart = rendering.rendered({"tls": {"mode": "self-signed", "extraWebhookNames": ["*"]}})
-    cluster.apply(*(item for item in chart if item["kind"] in ACCOUNTS))
+    cluster.apply(*rendering.permissions({"tls": {"mode": "self-signed", "extraWebhookNames": ["*"]}}))
     spec = {"clusterIP": ADDRESS, "ports": [{"port": port, "protocol": "TCP"}]}
     cluster.apply(make_object("Service", "injector", NAMESPACE, spec=spec))
     # Whoever is called by another Service is left alone, and selects nothing.

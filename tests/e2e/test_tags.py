@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner, Result
 
-from injector.cli import main
 from injector.cluster.client import KubeClient
 from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.resources import WEBHOOKS
@@ -20,8 +18,7 @@ from injector.cluster.session import open_session
 from tests.architecture.serving import free_ports
 from tests.deploy import rendering
 from tests.e2e.cluster import Cluster
-from tests.e2e.served import command as printed_by
-from tests.e2e.served import injector, of_cluster, until
+from tests.e2e.served import command, injector, of_cluster, run, until
 from tests.factories import make_pod
 from tests.istio.goldens import REVISIONS, TAGS, golden, on_istios_path, service_of
 from tests.manifests import account_of, control_plane, make_object, namespace_of
@@ -55,14 +52,9 @@ def empty(cluster: Cluster) -> Iterator[None]:
         assert gone.returncode == 0, gone.stderr
 
 
-def command(cluster: Cluster, *arguments: str, kubeconfig: Path | None = None) -> Result:
-    where = ["--kubeconfig", str(kubeconfig or cluster.kubeconfig)]
-    return CliRunner().invoke(main, [*arguments, *where])
-
-
 def done(cluster: Cluster, *arguments: str) -> str:
     """What a command says that works. Most webhooks here have no caBundle, which it may warn of."""
-    result = command(cluster, *arguments)
+    result = run(cluster, *arguments)
     warnings = [line for line in result.stderr.splitlines() if "without a caBundle" not in line]
     assert (result.exit_code, warnings) == (0, [])
     return str(result.stdout)
@@ -126,11 +118,11 @@ def test_webhooks_that_helm_and_istioctl_take_back_are_reported(cluster: Cluster
             )
             assert fault.startswith(f"MutatingWebhookConfiguration {name}: ")
             for listing in (("tag", "list"), ("revision", "list"), ("revision", "status")):
-                assert fault in command(cluster, *listing).stderr
+                assert fault in run(cluster, *listing).stderr
 
             done(cluster, *remedies[name], *bundle)
             served.until(lambda: served.total("injector_webhook_faults") == 0)
-            assert command(cluster, "tag", "list").stderr == ""
+            assert run(cluster, "tag", "list").stderr == ""
 
 
 @pytest.mark.usefixtures("helm")
@@ -159,7 +151,7 @@ def test_helm_upgrade_takes_webhooks_back_unless_its_chart_writes_the_injectors_
     with injector(tmp_path, "--insecure-http", *of_cluster(cluster, HOME)) as served:
         upgrade(istiods, "1.24.6")
         flags = ("--revision", "1-24", "--force-conflicts", "--ca-bundle", str(tmp_path / "ca.crt"))
-        applied = command(cluster, "webhook", "apply", *flags)
+        applied = run(cluster, "webhook", "apply", *flags)
         assert applied.exit_code == 0, applied.output
         assert "belongs to Helm release istio-system/istiod-1-24, which writes it again" in applied.stderr
         istiods["webhooks"][0]["clientConfig"]["service"]["port"] = (
@@ -176,7 +168,7 @@ def test_helm_upgrade_takes_webhooks_back_unless_its_chart_writes_the_injectors_
         assert [entry["clientConfig"] for entry in entries] == [
             webhook["clientConfig"] for webhook in native["webhooks"]
         ]
-        assert command(cluster, "tag", "list").stderr == ""
+        assert run(cluster, "tag", "list").stderr == ""
     gone = rendering.helm("uninstall", "istiod-1-24", f"--kubeconfig={cluster.kubeconfig}", f"--namespace={HOME}")
     assert gone.returncode == 0, gone.stderr
 
@@ -184,7 +176,7 @@ def test_helm_upgrade_takes_webhooks_back_unless_its_chart_writes_the_injectors_
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_the_api_server_takes_what_webhook_generate_prints_and_it_is_istios(cluster: Cluster, revision: str) -> None:
     service = ["--service", service_of(revision), "--service-namespace", "istio-system"]
-    printed = printed_by("webhook", "generate", "-r", revision, *service)
+    printed = command("webhook", "generate", "-r", revision, *service)
 
     expected = golden(f"revision-{revision}")
     assert cluster.dry_run(printed) == f"{PREFIX}/{expected['metadata']['name']} created (server dry run)\n"
@@ -196,7 +188,7 @@ def test_the_api_server_takes_what_tag_generate_prints_and_it_is_istios(cluster:
     tag, revision, options, arguments = TAGS[file]
     flags = [*(["--auto-inject-namespaces"] if options else []), *(["--webhook-name", "my-hook"] if arguments else [])]
     service = ["--service", service_of(revision), "--service-namespace", "istio-system"]
-    printed = printed_by("tag", "generate", tag, "-r", revision, "--offline", *flags, *service)
+    printed = command("tag", "generate", tag, "-r", revision, "--offline", *flags, *service)
 
     expected = golden(file)
     del expected["metadata"]["annotations"]  # copied from a revision's object, and here is none
@@ -211,7 +203,7 @@ def test_a_tag_is_set_listed_moved_by_one_write_and_removed(cluster: Cluster) ->
     before = cluster.get(KIND, "istio-revision-tag-prod")["metadata"]
     assert [entry["manager"] for entry in before["managedFields"]] == ["injector-tag"]
 
-    refused = command(cluster, "tag", "set", "prod", "-r", "1-30")
+    refused = run(cluster, "tag", "set", "prod", "-r", "1-30")
     assert (refused.exit_code, refused.stdout) == (1, "")
     assert 'revision tag "prod" already exists, and --overwrite is false; it leads to 1-24' in refused.stderr
 
@@ -226,7 +218,7 @@ def test_a_tag_is_set_listed_moved_by_one_write_and_removed(cluster: Cluster) ->
     assert yaml.safe_load(done(cluster, "tag", "list", "-o", "yaml")) == [row]
     assert done(cluster, "tag", "list") == "TAG    REVISION   NAMESPACES\nprod   1-30       shop\n"
 
-    refused = command(cluster, "tag", "remove", "prod", "-y")
+    refused = run(cluster, "tag", "remove", "prod", "-y")
     assert (refused.exit_code, refused.stdout) == (1, "")
     assert 'cannot remove tag "prod": it is in use by namespace shop, pod shop/web; ' in refused.stderr
     assert done(cluster, "tag", "remove", "prod", "--force") == "Revision tag prod removed\n"
@@ -286,7 +278,7 @@ def test_the_default_tag_takes_the_place_of_the_default_revision(cluster: Cluste
     assert [name for name, webhook in entries.items() if webhook["objectSelector"] == NEVER] == ["auto"]
     assert "rev" not in [name for name in entries if entries[name]["namespaceSelector"] == NEVER]
 
-    refused = command(cluster, "webhook", "apply", "-r", "default", "--service", "other")
+    refused = run(cluster, "webhook", "apply", "-r", "default", "--service", "other")
     assert refused.exit_code == 0  # its own fields, and it stays deactivated
     assert {str(webhook["namespaceSelector"]) for webhook in webhooks(cluster, "istio-sidecar-injector").values()} == {
         str(NEVER)
@@ -333,7 +325,7 @@ def test_every_object_of_istioctls_default_tag_moves_but_its_validator(cluster: 
     ]
     cluster.patch(VALIDATOR, DEFAULT_VALIDATOR, patched)  # as istiod does
 
-    warned = command(cluster, "tag", "set", "default", "-r", "1-30", "--overwrite")
+    warned = run(cluster, "tag", "set", "default", "-r", "1-30", "--overwrite")
     assert warned.exit_code == 0
 
     assert services(cluster) == {"istiod-revision-tag-default": {"app": "istiod", "istio.io/rev": "1-30"}}
@@ -386,14 +378,14 @@ def test_webhook_apply_says_what_it_did_and_a_dry_run_does_nothing(cluster: Clus
         f"{PREFIX}/{written} serverside-applied\n"
         for written in ("istio-revision-tag-prod", "istio-sidecar-injector-1-24", "istio-sidecar-injector-1-30")
     )
-    refused = command(cluster, "webhook", "apply", "-r", "1-99")
+    refused = run(cluster, "webhook", "apply", "-r", "1-99")
     assert (refused.exit_code, refused.stdout) == (1, "")
 
 
 def test_what_another_manages_is_a_conflict_unless_it_is_forced(cluster: Cluster) -> None:
     cluster.apply(golden("revision-1-24"))
 
-    refused = command(cluster, "webhook", "apply", "-r", "1-24")
+    refused = run(cluster, "webhook", "apply", "-r", "1-24")
     assert (refused.exit_code, refused.stdout) == (1, "")
     assert "(HTTP 409): Apply failed with" in refused.stderr
     assert "--force-conflicts" in refused.stderr
@@ -408,7 +400,7 @@ def test_a_revision_in_use_is_not_removed_and_its_users_are_named(cluster: Clust
     done(cluster, "webhook", "apply", "-r", "1-24")
     done(cluster, "tag", "set", "prod", "-r", "1-30", "--weight", "1-24=10")
 
-    refused = command(cluster, "revision", "remove", "1-24", "-y")
+    refused = run(cluster, "revision", "remove", "1-24", "-y")
     assert (refused.exit_code, refused.stdout) == (1, "")
     assert 'cannot remove revision "1-24": it is in use by tag prod; ' in refused.stderr
     assert done(cluster, "revision", "remove", "1-24", "--force") == "Revision 1-24 removed\n"
@@ -427,7 +419,7 @@ def test_a_revision_is_in_use_until_no_pod_has_its_sidecar_whatever_its_istiod(c
     done(cluster, "webhook", "apply", "-r", "1-24")
     done(cluster, "tag", "set", "prod", "-r", "1-30")
 
-    refused = command(cluster, "revision", "remove", "1-24", "-y")
+    refused = run(cluster, "revision", "remove", "1-24", "-y")
     assert (refused.exit_code, refused.stdout) == (1, "")
     assert 'cannot remove revision "1-24": it is in use by pod shop/old; move, relabel or restart' in refused.stderr
 
@@ -477,7 +469,7 @@ def test_a_tag_has_the_precedence_of_its_revision_and_keeps_it(cluster: Cluster)
     done(cluster, "tag", "set", "prod", "-r", "1-30", "--overwrite")
     assert first_of("prod") == "pod"
 
-    mixed = command(cluster, "tag", "set", "blue", "-r", "1-30", flag, "namespace", "--dry-run")
+    mixed = run(cluster, "tag", "set", "blue", "-r", "1-30", flag, "namespace", "--dry-run")
     assert "Webhook overlaps with others: [istio-revision-tag-prod/rev.object.sidecar-injector.istio.io" in mixed.stderr
     done(cluster, "tag", "set", "prod", "-r", "1-30", flag, "namespace", "--overwrite", "-y")
     assert first_of("prod") == "namespace"
@@ -507,10 +499,10 @@ def test_what_is_not_permitted_and_what_is_away_is_one_line(cluster: Cluster, tm
             ["webhook", "apply"],
             ["tag", "set", "a", "-r", "b"],
         ):
-            result = command(cluster, *arguments, kubeconfig=kubeconfig)
+            result = run(cluster, *arguments, kubeconfig=kubeconfig)
             assert (result.exit_code, result.stdout, len(result.stderr.splitlines())) == (1, "", 1)
             assert says in result.stderr
-    unknown_context = command(cluster, "tag", "list", "--context", "nope")
+    unknown_context = run(cluster, "tag", "list", "--context", "nope")
     assert (unknown_context.exit_code, unknown_context.stdout) == (65, "")
     assert "there is no context 'nope'; give --context one of " in unknown_context.stderr
 
@@ -529,7 +521,7 @@ def test_what_generate_prints_from_a_cluster_goes_where_its_revision_goes(cluste
 
 
 def test_the_api_server_takes_every_configuration_of_a_folder(cluster: Cluster) -> None:
-    printed = printed_by(
+    printed = command(
         "webhook",
         "generate",
         "--embedded",
@@ -588,13 +580,13 @@ def test_the_permissions_of_the_docs_are_enough(cluster: Cluster) -> None:
         ["tag", "remove", "default"],
         ["revision", "remove", "1-24", "-y"],
     ):
-        result = command(cluster, *arguments, kubeconfig=kubeconfig)
+        result = run(cluster, *arguments, kubeconfig=kubeconfig)
         assert (result.exit_code, "forbidden" in result.stderr) == (0, False), (arguments, result.stderr)
     assert cluster.names(KIND) == [f"{PREFIX}/istio-sidecar-injector-1-30"]
 
     cluster.delete("clusterrolebinding", "validators", "")
     until(lambda: not may_list_validators())
-    refused = command(cluster, "tag", "set", "default", "-r", "1-30", "--overwrite", kubeconfig=kubeconfig)
+    refused = run(cluster, "tag", "set", "default", "-r", "1-30", "--overwrite", kubeconfig=kubeconfig)
     assert (refused.exit_code, refused.stdout, len(refused.stderr.splitlines())) == (1, "", 1)
     assert f'cannot list resource "{VALIDATOR}s"' in refused.stderr
 
@@ -605,7 +597,7 @@ def test_after_the_way_back_istiod_has_its_tags_and_nothing_calls_the_injector(c
     done(cluster, "tag", "set", "canary", "-r", "1-30")
     done(cluster, "webhook", "apply", "-r", "1-30")
 
-    plan = command(cluster, "uninstall", "--dry-run")
+    plan = run(cluster, "uninstall", "--dry-run")
     deleted = (
         f"delete {WEBHOOKS.kind} istio-revision-tag-canary\n"
         f"delete {WEBHOOKS.kind} istio-sidecar-injector-1-30\n"
@@ -616,13 +608,13 @@ def test_after_the_way_back_istiod_has_its_tags_and_nothing_calls_the_injector(c
         "warning: without an injector: namespace shop; "
         "`istioctl tag set canary --revision 1-30 --overwrite` leads them to istiod without a gap\n"
     )
-    refused = command(cluster, "uninstall", "-y")
+    refused = run(cluster, "uninstall", "-y")
     assert (refused.exit_code, len(cluster.names(KIND))) == (1, 3)
 
     for tag in ("tag-prod", "tag-canary"):  # as `istioctl tag set --overwrite` writes them
         flags = ("--server-side", "--force-conflicts", "--field-manager=istioctl")
         assert cluster.kubectl("apply", *flags, "-f", "-", stdin=golden(tag)).returncode == 0
-    done_again = command(cluster, "uninstall", "-y")
+    done_again = run(cluster, "uninstall", "-y")
 
     assert (done_again.exit_code, done_again.stderr) == (0, "")
     assert done_again.stdout.startswith(f"delete {WEBHOOKS.kind} istio-sidecar-injector-1-30\n1 objects deleted\n")
@@ -645,9 +637,7 @@ def test_conditions_and_pairs_are_accepted_and_kept_by_a_tag_that_moves(cluster:
         for webhook in webhooks(cluster, name).values():
             assert webhook["clientConfig"]["service"]["path"] == f"/inject/{path}/cluster/one/net/net--slash--one"
             assert webhook["matchConditions"] == [{"name": "not-a-mirror-pod", "expression": condition}]
-    refused = command(
-        cluster, "webhook", "apply", "-r", "1-24", "--match-condition", "x=no such CEL", "--force-conflicts"
-    )
+    refused = run(cluster, "webhook", "apply", "-r", "1-24", "--match-condition", "x=no such CEL", "--force-conflicts")
     assert (refused.exit_code, "expression" in refused.stderr) == (1, True)
 
 
@@ -657,7 +647,7 @@ def test_the_mistakes_of_a_cluster_are_found(cluster: Cluster) -> None:
     done(cluster, "tag", "set", "prod", "-r", "1-24")
     done(cluster, "webhook", "apply", "-r", "1-30", "--service", "gone")
 
-    result = command(cluster, "analyze", "-A", "--output-threshold", "Warning")
+    result = run(cluster, "analyze", "-A", "--output-threshold", "Warning")
 
     assert (result.exit_code, result.stderr) == (79, "error: Analyzers found issues when analyzing all namespaces.\n")
     # Other tests of this cluster leave namespaces and pods of their own.

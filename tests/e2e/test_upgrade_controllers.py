@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from injector.injection.tools.drift import injected_revision
-from tests.deploy.rendering import rendered
+from tests.deploy.rendering import permissions
 from tests.e2e.conftest import Figure
 from tests.e2e.fleet import FLEET, HOME, NEW, OLD, PODS, World, name_of
 from tests.e2e.served import Injector, injector, of_cluster
@@ -27,8 +27,7 @@ def test_controllers_with_the_charts_permissions_go_on_if_the_leader_stops(world
     def grant(*namespaces: str) -> None:
         upgrades = {"enabled": True, "namespaces": list(namespaces), "tags": ["prod"]}
         values = {"fromCluster": {"enabled": True}, "upgrades": upgrades}
-        granted = [item for item in rendered(values) if item["kind"] == "ServiceAccount" or "Role" in item["kind"]]
-        cluster.apply(namespace_of(home), *granted)
+        cluster.apply(namespace_of(home), *permissions(values))
 
     def shows_the_pause(server: Injector) -> bool:
         rows = [(row["name"], row["phase"], row["left"]) for row in server.status()["upgrades"]]

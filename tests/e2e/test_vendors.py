@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from injector.cli import main
 from tests.e2e.cluster import Cluster
-from tests.e2e.served import Certificate
+from tests.e2e.served import Certificate, run
 from tests.e2e.webhooks import Recorder, calling, recorder
 from tests.factories import make_pod
 from tests.manifests import account_of, control_plane, make_object, namespace_of, pod_webhook, workload
@@ -134,10 +132,6 @@ def _configuration(vendor: str, called: Recorder, trusted: Certificate) -> dict[
     )
 
 
-def _run(cluster: Cluster, *arguments: str) -> Result:
-    return CliRunner().invoke(main, [*arguments, "--kubeconfig", str(cluster.kubeconfig)])
-
-
 def _tried(cluster: Cluster, called: Recorder) -> dict[tuple[str, str], bool]:
     """Create each kind of pod in each namespace by a dry run, and return whether the webhook was called."""
     for place, pod in product(NAMESPACES, PODS):
@@ -158,13 +152,13 @@ def test_explain_and_analyze_agree_with_the_api_server(
     configuration = _configuration(vendor, called, trusted)
     with calling(cluster, [configuration]):
         actual = _tried(cluster, called)
-        explained = _run(cluster, "explain", "-A", "-o", "json")
-        analyzed = _run(cluster, "analyze", "-A", "-o", "json")
+        explained = run(cluster, "explain", "-A", "-o", "json")
+        analyzed = run(cluster, "analyze", "-A", "-o", "json")
         exported = tmp_path / "all.json"
         paths = ("/api/v1/namespaces", "/apis/apps/v1/deployments", f"/api/v1/namespaces/{HOME}/configmaps")
         lists = [cluster.request(path)[1] for path in paths]
         exported.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": [*lists, configuration]}))
-        of_files = _run(cluster, "explain", "-f", str(exported), "-o", "json")
+        of_files = run(cluster, "explain", "-f", str(exported), "-o", "json")
 
     for result in explained, of_files:
         workloads = json.loads(result.stdout)["workloads"]

@@ -11,15 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from injector.cli import main
 from injector.istio.labels import DEFAULT_NAME
 from injector.istio.webhooks.configurations import Endpoint, WebhookOptions, revision_webhook
 from tests.e2e.cluster import Cluster
 from tests.e2e.conftest import Figure
 from tests.e2e.load import Load, Pod, created_meanwhile, sidecar
-from tests.e2e.served import Certificate, Injector, injector, of_cluster
+from tests.e2e.served import Certificate, Injector, injector, of_cluster, run
 from tests.factories import make_pod
 from tests.manifests import account_of, control_plane, namespace_of
 from tests.revisions.fakes import CONFIG
@@ -46,7 +45,7 @@ class Site:
 
     def run(self, *arguments: str) -> Result:
         """Run a command on the cluster."""
-        return CliRunner().invoke(main, [*arguments, "--kubeconfig", str(self.cluster.kubeconfig)])
+        return run(self.cluster, *arguments)
 
     def done(self, *arguments: str) -> str:
         """Run a command that must succeed; return its output."""

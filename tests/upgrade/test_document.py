@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -150,10 +151,31 @@ def test_a_name_that_cannot_be_part_of_an_object_is_refused(name: str) -> None:
         read_upgrade({**DOCUMENT, "metadata": {"name": name}}, where="up.yaml")
 
 
-def test_the_resource_has_the_fields_of_the_document_and_of_the_state() -> None:
+def schema_of_the_resource() -> dict[str, Any]:
     path = Path(__file__).parents[2] / "deploy" / "chart" / "crds" / "upgrades.yaml"
     (version,) = load_yaml(path.read_text(), where=path.name)["spec"]["versions"]
-    fields = version["schema"]["openAPIV3Schema"]["properties"]
+    schema: dict[str, Any] = version["schema"]["openAPIV3Schema"]
+    return schema
+
+
+def schemas_in(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a schema and all schemas in it."""
+    yield schema
+    for part in (*schema.get("properties", {}).values(), schema.get("items"), schema.get("additionalProperties")):
+        if isinstance(part, dict):
+            yield from schemas_in(part)
+
+
+def test_a_comma_in_a_description_of_the_resource_begins_no_other_field() -> None:
+    """A server-side apply refuses a field that the schema of definitions does not have, with HTTP 500."""
+    schemas = list(schemas_in(schema_of_the_resource()))
+
+    assert len(schemas) > 50
+    assert [key for schema in schemas for key, value in schema.items() if value is None] == []
+
+
+def test_the_resource_has_the_fields_of_the_document_and_of_the_state() -> None:
+    fields = schema_of_the_resource()["properties"]
     spec = fields["spec"]["properties"]
 
     assert (set(spec), set(spec["limits"]["properties"])) == (set(document._SPEC), set(document._LIMITS))

@@ -29,7 +29,7 @@ from injector.injection.tools.drift import injected_revision
 from injector.istio.webhooks.configurations import revision_webhook, tag_webhook
 from injector.upgrade.store import UPGRADES
 from tests.deploy import rendering
-from tests.deploy.rendering import NAMESPACE, rendered
+from tests.deploy.rendering import NAMESPACE, permissions
 from tests.e2e.cluster import Cluster, running
 from tests.e2e.controlplane import UNAVAILABLE, missing
 from tests.e2e.fleet import CRD, HOME, NEW, OLD, World, fleet_of, world_of
@@ -185,7 +185,7 @@ def day_of(folder: Path, count: int) -> Iterator[Day]:
         "upgrades": {"enabled": True, "namespaces": [*PLACES], "tags": ["prod"]},
         "watchDrift": True,
     }
-    granted = [item for item in rendered(values) if item["kind"] == "ServiceAccount" or "Role" in item["kind"]]
+    granted = permissions(values)
     stateful_sets, daemon_sets = count // 8, count // 12
     fleet = fleet_of(PLACES, count - stateful_sets - daemon_sets, stateful_sets, daemon_sets)
     with running(Cluster(folder / "cluster", controllers=True, nodes=3, objects=CRD)) as cluster:
