@@ -189,6 +189,11 @@ class Metrics:
         self._upgrade_left = gauge(
             "injector_upgrade_workloads_left", "Workloads of all waves that are to be restarted.", ("upgrade",)
         )
+        self._upgrade_gateways = gauge(
+            "injector_upgrade_gateways",
+            "Gateways of the Gateway API with a label of an Upgrade, by state: pinned to their owner, or moving to the next one.",
+            ("upgrade", "state"),
+        )
         self._upgrade_gate = gauge(
             "injector_upgrade_gate",
             "1 for the last result of each gate: pass, fail or no data.",
@@ -223,7 +228,7 @@ class Metrics:
         """Show the state of the upgrades by name, and remove the series of all others."""
         labelled = (self._upgrade_phase, self._upgrade_waves, self._upgrade_workloads, self._upgrade_left)
         times = self._upgrade_progress, self._upgrade_runner
-        for gauge in (*labelled, *times, self._upgrade_gate, self._upgrade_remaining):
+        for gauge in (*labelled, *times, self._upgrade_gate, self._upgrade_gateways, self._upgrade_remaining):
             gauge.clear()
         for name, row in rows.items():
             self._upgrade_phase.labels(name, row.phase).set(1)
@@ -232,6 +237,8 @@ class Metrics:
                 self._upgrade_waves.labels(name, state).set(count)
             for state, count in row.workloads.items():
                 self._upgrade_workloads.labels(name, state).set(count)
+            for state, count in row.gateways.items():
+                self._upgrade_gateways.labels(name, state).set(count)
             for gate, result in row.gates.items():
                 self._upgrade_gate.labels(name, gate, result).set(1)
             if row.progressed:
@@ -426,7 +433,7 @@ class RevisionRow:
 
 @dataclass(frozen=True, slots=True)
 class UpgradeRow:
-    """The state of one upgrade: waves and workloads by state, results of gates by name.
+    """The state of one upgrade: waves, workloads and pinned Gateways by state, results of gates by name.
 
     ``progressed`` is 0 if no progress is expected, and ``heartbeat`` if no runner is. ``work_left`` counts what it left at its end.
     """
@@ -439,6 +446,7 @@ class UpgradeRow:
     progressed: float
     heartbeat: float = 0.0
     work_left: int = 0
+    gateways: Mapping[str, int] = field(default_factory=dict)
 
 
 class Stopwatch:

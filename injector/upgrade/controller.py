@@ -213,11 +213,22 @@ def _metrics_row(stored: Stored) -> UpgradeRow | None:
     progressed = 0.0
     if not state.has_ended and state.reason != WINDOW and not state.waits_for_approval:
         # A soak is progress until its end.
-        progressed = (
-            state.since + upgrade.soak_of(state.wave) if state.step == SOAKING and not state.back else state.progressed
-        )
+        soaks = [gateway.ready + upgrade.gateways.soak for gateway in state.gateways.values() if gateway.moving]
+        if state.step == SOAKING and not state.back:
+            soaks = [state.since + upgrade.soak_of(state.wave)]
+        progressed = max(state.progressed, *soaks) if soaks else state.progressed
     gates = {name: text.partition(":")[0] for name, text in state.gates.items()}
     remaining = total - done
     heartbeat = stored.heartbeat.time if stored.is_due else 0.0
     waves = {"done": done, "left": remaining}
-    return UpgradeRow(state.phase, waves, state.counts, state.left, gates, progressed, heartbeat, state.remaining_total)
+    return UpgradeRow(
+        state.phase,
+        waves,
+        state.counts,
+        state.left,
+        gates,
+        progressed,
+        heartbeat,
+        state.remaining_total,
+        state.gateway_counts,
+    )

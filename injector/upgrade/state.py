@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypedDict
@@ -186,6 +187,17 @@ class State:
     def has_ended(self) -> bool:
         """Whether no runner has anything left to do."""
         return self.phase in FINAL_PHASES
+
+    @property
+    def gateway_counts(self) -> dict[str, int]:
+        """The pinned Gateways by progress: those that wait for their release, and those that change their owner."""
+        counts = Counter("moving" if gateway.moving else "pinned" for gateway in self.gateways.values())
+        return dict(sorted(counts.items()))
+
+    @property
+    def progress_counts(self) -> Mapping[str, int]:
+        """The workloads of the wave, or of a rollback, by progress; in the step of the Gateways, these."""
+        return self.gateway_counts if self.step == GATEWAYS else self.counts
 
     @property
     def waits_for_approval(self) -> bool:
@@ -497,8 +509,8 @@ def promote(state: State, upgrade: Upgrade, now: float) -> State:
 
 
 def counts_text(state: State) -> str:
-    """Return the workloads by their progress."""
-    return ", ".join(f"{count} {name}" for name, count in state.counts.items()) or "no workload"
+    """Return the workloads, or the Gateways, by their progress."""
+    return ", ".join(f"{count} {name}" for name, count in state.progress_counts.items()) or "no workload"
 
 
 def progress_text(upgrade: Upgrade, state: State) -> str:
@@ -507,7 +519,7 @@ def progress_text(upgrade: Upgrade, state: State) -> str:
         return ""
     if state.back:
         return f"{state.step}: {counts_text(state)}"
-    counts = f": {counts_text(state)}" if state.counts else ""
+    counts = f": {counts_text(state)}" if state.progress_counts else ""
     return f"wave {upgrade.waves[state.wave].name}, {state.step}{counts}"
 
 

@@ -71,7 +71,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from injector.hints import first_of
 from injector.upgrade.document import PASS, ROLLBACK, rank_in
-from injector.upgrade.gatewaywave import LabelChange, ObservedGateway, pin, release
+from injector.upgrade.gatewaywave import GatewayDecision, LabelChange, ObservedGateway, pin, release
 from injector.upgrade.plan import BLOCKED, DONE, RESTART, STAYS, limit_fault, prepare_tag, tag_in_wave
 from injector.upgrade.state import (
     CHECKING,
@@ -546,12 +546,20 @@ def _pin_gateways(inputs: StepInput) -> Transition | None:
         return None
     wave, timeout = upgrade.gateways, upgrade.timeout
     decision = pin(wave, state.gateways, observation.gateways, now=inputs.now, timeout=timeout, waits=not state.back)
-    state = replace(state, gateways=decision.gateways)
+    state = _with_gateways(state, decision, inputs.now)
     if decision.faults:
         return _fail(replace(inputs, state=state), "GatewaysFailed", _first(decision.faults))
     if decision.is_done:
         return None if state == inputs.state else Transition(state)
     return Transition(replace(state, reason=decision.reason or "pinning Gateways"), labels=decision.changes)
+
+
+def _with_gateways(state: State, decision: GatewayDecision, now: float) -> State:
+    """Return the state with the next pins. A Gateway that is pinned, is about to move, or has moved is progress."""
+    before, after = (
+        {name: gateway.moving for name, gateway in gateways.items()} for gateways in (state.gateways, decision.gateways)
+    )
+    return replace(state, gateways=decision.gateways, progressed=state.progressed if before == after else now)
 
 
 def _release_gateways(inputs: StepInput) -> Transition:
@@ -570,7 +578,7 @@ def _release_gateways(inputs: StepInput) -> Transition:
     wave, timeout = upgrade.gateways, upgrade.timeout
     views, is_back = observation.gateways, state.back
     decision = release(wave, state.gateways, views, now=inputs.now, timeout=timeout, hold=hold, is_back=is_back)
-    state = replace(state, gateways=decision.gateways)
+    state = _with_gateways(state, decision, inputs.now)
     if decision.faults:
         return _fail(replace(inputs, state=state), "GatewaysFailed", _first(decision.faults))
     return Transition(replace(state, cause="", reason=decision.reason), labels=decision.changes)

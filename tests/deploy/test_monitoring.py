@@ -46,7 +46,8 @@ def used_metrics(registry: CollectorRegistry) -> Metrics:
     metrics.unserved_names.labels("pod").set(1)
     metrics.guard_findings.labels("1-24", "refused").inc()
     metrics.requests.cache_hits["1-24"] += 1
-    metrics.upgrades({"up": UpgradeRow("Running", {"left": 1}, {"done": 1}, 2, {"latency": "pass"}, 3.0, 4.0, 1)})
+    row = UpgradeRow("Running", {"left": 1}, {"done": 1}, 2, {"latency": "pass"}, 3.0, 4.0, 1, {"moving": 1})
+    metrics.upgrades({"up": row})
     metrics.set_drift({("1-24", "1-30", "shop"): 2})
     metrics.background_failures.labels("certificates").inc()
     metrics.watch_faults.labels("configmaps", "gone").inc()

@@ -15,12 +15,24 @@ from injector.cluster.lease import Lease
 from injector.errors import TagError, UsageError
 from injector.metrics import Metrics
 from injector.upgrade.controller import Controller
-from injector.upgrade.state import COMPLETED, PAUSED, RESTARTING, RUNNING, SOAKING, State, apply_command, new_state
+from injector.upgrade.state import (
+    COMPLETED,
+    GATEWAYS,
+    PAUSED,
+    RESTARTING,
+    RUNNING,
+    SOAKING,
+    PinnedGateway,
+    State,
+    apply_command,
+    new_state,
+    progress_text,
+)
 from injector.upgrade.store import UPGRADES, Store
 from tests.cluster.fakeapi import FakeApi
 from tests.cluster.fakes import in_fake_time
 from tests.tasks import running
-from tests.upgrade.fleets import DOCUMENT, upgrade
+from tests.upgrade.fleets import DOCUMENT, OLD, upgrade
 
 
 class Runs:
@@ -162,6 +174,14 @@ async def test_the_metrics_are_those_of_the_last_state() -> None:
     put(api, "soaks", **State(step=SOAKING, since=1000.0, progressed=1000.0).to_status())
     put(api, "waits", **State(reason="waiting for a window", progressed=9.0).to_status())
     put(api, "done", **State(phase=COMPLETED, progressed=9.0).to_status())
+    released = PinnedGateway(None, OLD, 1000.0, moving=True, ready=1040.0)
+    gateways = {
+        "edge/a": released,
+        "edge/b": PinnedGateway("prod", OLD, 900.0),
+        "edge/c": PinnedGateway(None, OLD, 900.0),
+    }
+    moves = State(step=GATEWAYS, progressed=1000.0, gateways=gateways)
+    put(api, "moves", **moves.to_status())
     made = controller(api, Runs(api))
     async with running(made.follow(asyncio.Event())):
         await asyncio.sleep(1)
@@ -173,6 +193,9 @@ async def test_the_metrics_are_those_of_the_last_state() -> None:
         "progress_timestamp_seconds up": 200, "workloads_remaining up": 0,
     }  # fmt: skip
     assert found["progress_timestamp_seconds soaks"] == 1300
+    assert found["progress_timestamp_seconds moves"] == 1070, "the soak of a Gateway is progress until its end"
+    assert (found["gateways moves moving"], found["gateways moves pinned"]) == (1, 2)
+    assert progress_text(upgrade(), moves) == "wave all, MovingGateways: 1 moving, 2 pinned"
     assert not any(f"progress_timestamp_seconds {name}" in found for name in ("waits", "done"))
     assert (found["waves done done"], found["waves done left"]) == (1, 0)
 

@@ -10,11 +10,13 @@ import pytest
 from injector.errors import ConfigError, UsageError
 from injector.revisions.tags import Tag
 from injector.upgrade.document import Upgrade
+from injector.upgrade.gatewaywave import ObservedGateway
 from injector.upgrade.plan import Key, prepare_tag, tag_in_wave
 from injector.upgrade.state import (
     ABORTED,
     CHECKING,
     COMPLETED,
+    GATEWAYS,
     INCOMPLETE,
     MOVING,
     PAUSED,
@@ -24,6 +26,7 @@ from injector.upgrade.state import (
     ROLLING_BACK,
     RUNNING,
     SOAKING,
+    PinnedGateway,
     PlannedRestart,
     Remaining,
     State,
@@ -486,6 +489,20 @@ def test_a_state_is_read_as_it_was_written_and_anything_else_is_refused() -> Non
     for raw in broken:
         with pytest.raises(ConfigError, match="cannot be read"):
             read_state(raw, document, where="x")
+
+
+def test_a_gateway_that_is_pinned_or_released_is_progress() -> None:
+    view = ObservedGateway("edge/a", OLD, "1", (OLD,), (NEW,))
+    pins = {"edge/a": PinnedGateway(None, OLD, NOW)}
+    waiting = replace(new_state(ONE, NOW, {}).at(GATEWAYS, NOW), gateways=pins)
+    released = step(ONE, waiting, observed(now=NOW + 9, gateways=[view])).state
+    broken = replace(view, label=None, owners=(NEW,), fault="it is not Programmed")
+    late = step(ONE, released, observed(now=NOW + 20, gateways=[broken])).state
+
+    assert (released.gateways["edge/a"].moving, released.progressed, late.progressed) == (True, NOW + 9, NOW + 9)
+    moving = new_state(ONE, NOW, {}).at(MOVING, NOW)
+    unpinned = observed(now=NOW + 5, tag=prepare_tag(ONE, PROD), gateways=[replace(view, label=None)])
+    assert step(ONE, moving, unpinned).state.progressed == NOW + 5
 
 
 def test_the_deadline_counts_although_the_cluster_cannot_be_observed() -> None:
