@@ -43,6 +43,8 @@ SKIP: Final = "skip"
 RETRY: Final = "retry"
 BY_USER: Final = "ByUser"
 """The cause of a state that a command brought about."""
+BACK_BY_USER: Final = "rolled back by a user"
+"""The reason of a rollback that a command brought about."""
 TAG_CHANGED: Final = "TagChanged"
 """The cause of a pause because another writer changed the tag. An upgrade that is resumed has it until it has written the tag again."""
 WAITING_FOR_APPROVAL: Final = "WaitingForApproval"
@@ -143,7 +145,8 @@ class State:
         fingerprint: that of the new revision's configuration when the run began.
         namespaces: the namespaces that had workloads of the upgrade.
         cause: the kind of the reason, in one word.
-        reason: why it waits, or is paused; empty if it does not.
+        reason: why it waits, or is paused; empty if it does not. After a rollback, why the upgrade went back.
+        rollback_reason: the same while it goes back and has reasons to wait.
         counts: the workloads of the wave, or of a rollback, by progress.
         total: the workloads that were to be restarted when the upgrade, or its rollback, began.
         left: those that are still to be restarted.
@@ -176,6 +179,7 @@ class State:
     namespaces: tuple[str, ...] = ()
     cause: str = ""
     reason: str = ""
+    rollback_reason: str = ""
     counts: Mapping[str, int] = field(default_factory=dict)
     total: int = 0
     left: int = 0
@@ -222,8 +226,8 @@ class State:
         """Return the mark of further restarts: whole seconds, later than every mark before."""
         return max(float(int(now)), self.last_token + 1)
 
-    def rolling_back(self, upgrade: Upgrade, now: float, cause: str, reason: str) -> State:
-        """Return the state at the start of a rollback, which brings back skipped workloads too.
+    def rolling_back(self, upgrade: Upgrade, now: float, cause: str, why: str) -> State:
+        """Return the state at the start of a rollback, which brings back skipped workloads too. A user needs no reason.
 
         The restarts that are under way stay, since they give pods the new revision.
         """
@@ -234,7 +238,8 @@ class State:
             back=True,
             rest=False,
             cause=cause,
-            reason=reason,
+            reason=f"rolling back: {why}" if why else BACK_BY_USER,
+            rollback_reason=f"rolled back: {why}" if why else BACK_BY_USER,
             counts={},
             token=self.last_token,
             skipped=(),
@@ -301,6 +306,7 @@ _KEYS: Final = {
     "progressed": "progressTime",
     "injected_gateways": "injectedGateways",
     "tag_before": "tagBefore",
+    "rollback_reason": "rollbackReason",
     "remaining_total": "remainingTotal",
 }
 """The fields of the status whose name differs from the attribute."""
@@ -412,7 +418,7 @@ def apply_command(state: State, verb: str, upgrade: Upgrade, now: float) -> Stat
                 raise UsageError("an upgrade without a tag cannot go back", hint=hint)
             if state.back and state.phase != ABORTED:
                 raise UsageError("the upgrade goes back already", hint="resume it if it is paused or incomplete")
-            return state.rolling_back(upgrade, now, BY_USER, "rolled back by a user")
+            return state.rolling_back(upgrade, now, BY_USER, "")
 
 
 def _without_command(item: Remaining) -> Remaining:

@@ -849,11 +849,12 @@ def _end(inputs: StepInput) -> Transition:
     if remaining is None:
         return Transition(replace(state, reason="checking what is left"))
     if not remaining:
-        return Transition(state.at(CHECKING, inputs.now, phase=ROLLED_BACK if state.back else COMPLETED, restarting={}))
+        phase, why = (ROLLED_BACK, state.rollback_reason) if state.back else (COMPLETED, "")
+        return Transition(state.at(CHECKING, inputs.now, phase=phase, reason=why, restarting={}))
     named = state.with_remaining(remaining)
     names = first_of([item.workload for item in remaining], NAMED)
     count = "1 workload is" if len(remaining) == 1 else f"{len(remaining)} workloads are"
-    reason = f"{count} left: {names}"
+    reason = "; ".join(filter(None, (f"{count} left: {names}", state.rollback_reason)))
     if inputs.now - state.since <= STABLE_AFTER:  # a rollout may still be under way
         return Transition(replace(named, reason=reason))
     return Transition(named.at(CHECKING, inputs.now, phase=INCOMPLETE, cause="WorkLeft", reason=reason))
@@ -861,7 +862,7 @@ def _end(inputs: StepInput) -> Transition:
 
 def _fail(inputs: StepInput, cause: str, reason: str) -> Transition:
     if inputs.upgrade.on_failure == ROLLBACK and not inputs.state.back:
-        return Transition(inputs.state.rolling_back(inputs.upgrade, inputs.now, cause, f"rolling back: {reason}"))
+        return Transition(inputs.state.rolling_back(inputs.upgrade, inputs.now, cause, reason))
     return _pause(inputs, cause, reason)
 
 

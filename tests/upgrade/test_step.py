@@ -578,6 +578,17 @@ def test_a_rollout_is_complete_before_the_workload_is_restarted_again() -> None:
     assert names(complete) == ["a"]
 
 
+def test_the_reason_of_a_rollback_is_that_of_its_end_although_it_waited_for_something() -> None:
+    by_user = apply_command(restarting(), "rollback", ONE, NOW)
+    failed = step(upgrade(onFailure="Rollback"), replace(restarting(), deadline=1.0), observed(tag=MOVED)).state
+    assert (by_user.reason, failed.reason) == ("rolled back by a user", "rolling back: the deadline has passed")
+
+    for state, reason in ((by_user, "rolled back by a user"), (failed, "rolled back: the deadline has passed")):
+        waiting = replace(state, step=CHECKING, reason="checking what is left", deadline=1e10)
+        stored = read_state(waiting.to_status(), ONE, where="up")
+        assert step(ONE, stored, observed(tag=PROD, remaining=())).state.reason == reason
+
+
 @pytest.mark.parametrize("back", [False, True])
 def test_an_upgrade_ends_with_the_names_of_what_is_left(back: bool) -> None:
     state = replace(going_back() if back else restarting(), step=CHECKING)
@@ -585,9 +596,10 @@ def test_an_upgrade_ends_with_the_names_of_what_is_left(back: bool) -> None:
 
     assert step(ONE, state, observed(tag=tag)).state.phase == state.phase, "it waits for the survey"
     done = step(ONE, state, observed(tag=tag, remaining=())).state
-    assert done.phase == (ROLLED_BACK if back else COMPLETED)
+    assert (done.phase, done.reason) == ((ROLLED_BACK, "rolled back: why") if back else (COMPLETED, ""))
     soon = step(ONE, state, observed(tag=tag, remaining=left)).state
-    assert (soon.phase, soon.reason) == (state.phase, "1 workload is left: Pod shop/a"), "a rollout may be under way"
+    reason = f"1 workload is left: Pod shop/a{'; rolled back: why' if back else ''}"
+    assert (soon.phase, soon.reason) == (state.phase, reason), "a rollout may be under way"
     late = step(ONE, soon, observed(tag=tag, remaining=left, now=NOW + 31)).state
     assert (late.phase, late.remaining, late.remaining_total) == (INCOMPLETE, left, 1)
     accepted = apply_command(late, "accept", ONE, NOW)
