@@ -11,8 +11,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "injector"
 TESTS = ROOT / "tests"
-UNCLEAN = {"upgrade"}
-"""The folders of tests that still have fillers. Take one out once it has none."""
+UNCLEAN = {"upgrade/test_controller.py", "upgrade/test_step.py"}
+"""The modules of tests that still have fillers. Take one out once it has none."""
 
 FILLERS = re.compile(
     r"_*(asked|chosen|due|each|ended|found|given|kept|left|made|opened|reapplied|seen|settled|shown|succeeded|takes|told)_*",
@@ -90,7 +90,7 @@ def test_no_name_is_a_filler() -> None:
 
 
 def test_no_name_of_the_tests_is_a_filler() -> None:
-    clean = [(module, tree) for module, tree in modules(TESTS) if module.partition("/")[0] not in UNCLEAN]
+    clean = [(module, tree) for module, tree in modules(TESTS) if module not in UNCLEAN]
 
     assert [place for module, tree in clean for place in fillers(module, tree)] == []
 

@@ -12,7 +12,7 @@ from tests.architecture.documents import ROOT, blocks
 from tests.architecture.serving import wait_until_ready
 from tests.deploy import rendering
 from tests.e2e.cluster import Cluster
-from tests.e2e.served import injector, of_cluster
+from tests.e2e.served import injector, of_cluster, until
 from tests.manifests import BROKEN, account_of, config_map, control_plane, namespace_of, tag_of
 from tests.revisions.fakes import write_revision
 
@@ -155,6 +155,7 @@ def test_an_injector_beside_an_external_istiod_needs_only_its_account(cluster: C
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     (mount,) = [mount for mount in container["volumeMounts"] if mount["name"] == "remote"]
     kubeconfig = cluster.kubeconfig_of(name, home)
+    until(lambda: cluster.is_allowed(f"{home}:{name}", verb="list", resource="nodes"))
     replaced = ("--tls", "--port", "--ops-port", "--shutdown-delay")
     flags = [
         argument.replace(f"{mount['mountPath']}/config", str(kubeconfig))

@@ -11,7 +11,7 @@ import pytest
 from tests.deploy import rendering
 from tests.e2e.cluster import Cluster
 from tests.e2e.conftest import AUDIT_LOG, AUDITED
-from tests.e2e.served import Certificate, Injector, injector, of_cluster
+from tests.e2e.served import Certificate, Injector, injector, of_cluster, until
 from tests.e2e.webhooks import written
 from tests.factories import make_pod
 from tests.manifests import account_of, control_plane, namespace_of, tag_of
@@ -60,6 +60,7 @@ def test_an_unserved_name_is_counted_while_no_tag_has_it(net: Cluster, tmp_path:
     net.apply(*rendering.permissions(values))
     net.apply(pod_of("lost", "plain", NAMED), pod_of("led-by-its-namespace", "shop", {"istio.io/rev": "other"}))
     account = net.kubeconfig_of("injector", "injector-system")
+    until(lambda: net.is_allowed("injector-system:injector", verb="list", resource="pods"))
 
     flags = of_cluster(net, "istio-system", kubeconfig=account)
     with injector(tmp_path, "--insecure-http", "--watch-unserved", *flags) as served:

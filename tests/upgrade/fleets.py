@@ -71,5 +71,7 @@ class FakeSurveyor(Surveyor):
 
     async def survey(self, document: Upgrade, state: State, before: Tag | None, *, is_compared: bool = False) -> Survey:
         del is_compared
-        made = fleet(self._workloads[0](), before, **self._fields)
-        return Survey(make_plan(document, before, made, (), back=state.back, pins=state.pins), made.workloads)
+        fleet_before = fleet(self._workloads[0](), before, **self._fields)
+        return Survey(
+            make_plan(document, before, fleet_before, (), back=state.back, pins=state.pins), fleet_before.workloads
+        )

@@ -386,12 +386,12 @@ class World:
         state = self.state
         wrong = NEW if state.back else OLD
         named = {item.workload for item in state.remaining}
-        left = {name for name, workload in self.workloads.items() if workload.pods[wrong]}
-        left |= {
+        unmoved = {name for name, workload in self.workloads.items() if workload.pods[wrong]}
+        unmoved |= {
             f"Gateway {gateway.name}" for gateway in self.gateways.values() if gateway.label != gateway.first_label
         }
-        assert left <= named, f"{state.phase} with {left - named} unnamed"
-        assert bool(left) <= (state.phase == INCOMPLETE), f"{state.phase} with {left}"
+        assert unmoved <= named, f"{state.phase} with {unmoved - named} unnamed"
+        assert bool(unmoved) <= (state.phase == INCOMPLETE), f"{state.phase} with {unmoved}"
 
 
 def simulate(seed: int) -> Counter[str]:

@@ -32,21 +32,25 @@ from tests.upgrade.fleets import DOCUMENT, upgrade
 
 
 def test_a_short_document_has_the_documented_defaults() -> None:
-    found = upgrade()
+    defaults = upgrade()
 
-    assert (found.name, found.tag, found.source, found.target) == ("up", "prod", "1-28", "1-30")
-    assert (found.limits.workloads, found.limits.unavailable_pods, found.limits.unavailable_pods_per_namespace) == (
+    assert (defaults.name, defaults.tag, defaults.source, defaults.target) == ("up", "prod", "1-28", "1-30")
+    assert (
+        defaults.limits.workloads,
+        defaults.limits.unavailable_pods,
+        defaults.limits.unavailable_pods_per_namespace,
+    ) == (
         5,
         10,
         3,
     )
-    assert (found.soak, found.timeout, found.deadline, found.on_failure) == (300, 600, 86400, "Pause")
-    assert (found.gates.prometheus, found.gates.metrics, found.gates.max_restarts) == ("", (), 3)
-    assert found.in_window(0)
+    assert (defaults.soak, defaults.timeout, defaults.deadline, defaults.on_failure) == (300, 600, 86400, "Pause")
+    assert (defaults.gates.prometheus, defaults.gates.metrics, defaults.gates.max_restarts) == ("", (), 3)
+    assert defaults.in_window(0)
 
 
 def test_every_field_is_read() -> None:
-    found = upgrade(
+    full = upgrade(
         waves=[
             {"namespaces": ["dev"], "importance": "low", "approval": True},
             {"name": "b", "selector": {"matchLabels": {"a": "b"}}},
@@ -67,21 +71,21 @@ def test_every_field_is_read() -> None:
         onFailure="Rollback",
     )
 
-    assert [(each.name, each.approval) for each in found.waves] == [
+    assert [(wave.name, wave.approval) for wave in full.waves] == [
         ("1", True),
         ("b", False),
         ("rest", False),
         (INJECTED_GATEWAYS, False),
     ]
-    assert found.waves[0].includes("dev", {"tier": "low"}, found.importance_label)
-    assert not found.waves[0].includes("prod", {"tier": "low"}, found.importance_label)
-    assert not found.waves[0].includes("dev", {}, found.importance_label)
-    assert found.waves[1].includes("any", {"a": "b"}, found.importance_label)
-    assert not found.waves[1].includes("any", {}, found.importance_label)
-    assert (found.soak, found.timeout, found.deadline, found.on_failure) == (90, 300, 7200, ROLLBACK)
-    assert found.gates.metrics == (Metric("x", "up", 1.0, None, "Pass"),)
-    assert found.gates.webhooks == (GateWebhook("y", "http://h/y", 30.0, (("a", "b"),)),)
-    assert [found.in_window(at) for at in (1772402399, 1772402400, 1772420400, 1772420401)] == [
+    assert full.waves[0].includes("dev", {"tier": "low"}, full.importance_label)
+    assert not full.waves[0].includes("prod", {"tier": "low"}, full.importance_label)
+    assert not full.waves[0].includes("dev", {}, full.importance_label)
+    assert full.waves[1].includes("any", {"a": "b"}, full.importance_label)
+    assert not full.waves[1].includes("any", {}, full.importance_label)
+    assert (full.soak, full.timeout, full.deadline, full.on_failure) == (90, 300, 7200, ROLLBACK)
+    assert full.gates.metrics == (Metric("x", "up", 1.0, None, "Pass"),)
+    assert full.gates.webhooks == (GateWebhook("y", "http://h/y", 30.0, (("a", "b"),)),)
+    assert [full.in_window(at) for at in (1772402399, 1772402400, 1772420400, 1772420401)] == [
         False,
         True,
         True,
@@ -92,21 +96,26 @@ def test_every_field_is_read() -> None:
 def test_prometheus_alone_means_the_built_in_queries() -> None:
     metrics = upgrade(gates={"prometheus": "https://p"}).gates.metrics
 
-    assert {each.name: (each.min, each.max) for each in metrics} == dict(BUILT_IN)
+    assert {metric.name: (metric.min, metric.max) for metric in metrics} == dict(BUILT_IN)
 
 
 def test_the_wave_of_injected_gateways_is_the_last_one_with_limits_of_its_own() -> None:
     plain, own = upgrade(limits={"unavailablePods": 7}), Limits(2, 7, 9)
     limits = {"workloads": 2, "unavailablePodsPerNamespace": 9}
     block = {"limits": limits, "soak": "0s", "approval": True, "order": ["edge/public", "test"], "last": False}
-    found = upgrade(limits={"unavailablePods": 7}, injectedGateways=block)
+    document = upgrade(limits={"unavailablePods": 7}, injectedGateways=block)
 
     assert (plain.gateway_wave, plain.limits_of(0), plain.limits_of(1)) == (1, Limits(5, 7, 3), Limits(1, 7, 3))
     assert (plain.soak_of(1), plain.waves[1].approval, plain.gateways_last) == (300, False, True)
-    assert (found.limits_of(1), found.soak_of(1), found.waves[1].approval, found.gateways_last) == (own, 0, True, False)
-    assert found.limits_of(-1) == found.limits, "a workload of no wave"
+    assert (document.limits_of(1), document.soak_of(1), document.waves[1].approval, document.gateways_last) == (
+        own,
+        0,
+        True,
+        False,
+    )
+    assert document.limits_of(-1) == document.limits, "a workload of no wave"
     names = ["shop/a", "test/b", "edge/public", "edge/other"]
-    assert sorted(names, key=lambda name: rank_in(found.waves[1].order, name)) == [
+    assert sorted(names, key=lambda name: rank_in(document.waves[1].order, name)) == [
         "edge/public",
         "test/b",
         "shop/a",

@@ -35,14 +35,14 @@ class Prometheus:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self.asked: list[str] = []
+        self.queries: list[str] = []
         self.tokens: list[str] = []
         self.answer: Any = vector(1)
         self.status = 200
         self.delay = 0.0
 
     async def query(self, request: web.Request) -> web.Response:
-        self.asked.append(str((await request.post())["query"]))
+        self.queries.append(str((await request.post())["query"]))
         self.tokens.append(request.headers.get("Authorization", ""))
         await asyncio.sleep(self.delay)
         return web.json_response(self.answer, status=self.status)
@@ -56,13 +56,13 @@ def vector(*values: float | str) -> dict[str, Any]:
 @pytest.fixture
 async def prometheus() -> AsyncIterator[Prometheus]:
     (port,) = free_ports(1)
-    made = Prometheus(f"http://127.0.0.1:{port}")
+    server = Prometheus(f"http://127.0.0.1:{port}")
     app = web.Application()
-    app.router.add_post("/api/v1/query", made.query)
+    app.router.add_post("/api/v1/query", server.query)
     runner = web.AppRunner(app)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", port).start()
-    yield made
+    yield server
     await runner.cleanup()
 
 
@@ -71,28 +71,28 @@ def gated(url: str, query: str, **bounds: Any) -> Upgrade:
 
 
 async def result(document: Upgrade, token: BearerToken | None = None) -> tuple[str, str]:
-    (found,) = await evaluate(document, STATE, KEYS, 1030.0, Tokens(token))
-    return found.result, found.detail
+    (outcome,) = await evaluate(document, STATE, KEYS, 1030.0, Tokens(token))
+    return outcome.result, outcome.detail
 
 
 async def test_a_query_is_asked_for_each_workload_namespace_or_once_as_its_variables_say(
     prometheus: Prometheus,
 ) -> None:
-    for query, asked in (
+    for query, count in (
         ('up{n="{{ namespace }}", w="{{ workload }}"}', 3),
         ('up{n="{{ namespace }}"}', 2),
         ('up{from="{{ from }}", to="{{ to }}"}', 1),
     ):
-        prometheus.asked.clear()
+        prometheus.queries.clear()
         assert (await result(gated(prometheus.url, query)))[0] == "pass"
-        assert len(prometheus.asked) == asked
-    assert prometheus.asked == ['up{from="1-28", to="1-30"}']
+        assert len(prometheus.queries) == count
+    assert prometheus.queries == ['up{from="1-28", to="1-30"}']
 
 
 async def test_the_times_since_and_before_the_wave_are_variables(prometheus: Prometheus) -> None:
     await result(gated(prometheus.url, "{{ interval }} {{ before }}"))
 
-    assert prometheus.asked == ["60s 130s"]  # the wave soaks for 30 s, and its restarts began 130 s ago
+    assert prometheus.queries == ["60s 130s"]  # the wave soaks for 30 s, and its restarts began 130 s ago
 
 
 @cases("values", "bounds", "outcome", "detail")
@@ -106,9 +106,9 @@ async def test_every_value_must_be_inside_the_thresholds(
 
 async def test_the_worst_workload_decides_and_is_named(prometheus: Prometheus) -> None:
     prometheus.answer = vector(0.5)
-    found = await result(gated(prometheus.url, "{{ namespace }} {{ workload }}"))
+    outcome = await result(gated(prometheus.url, "{{ namespace }} {{ workload }}"))
 
-    assert found == ("fail", "pay/web: 0.5 is below 1 (and 2 more)")
+    assert outcome == ("fail", "pay/web: 0.5 is below 1 (and 2 more)")
     assert await result(gated(prometheus.url, "{{ namespace }}")) == ("fail", "pay: 0.5 is below 1 (and 1 more)")
 
 
@@ -149,10 +149,10 @@ async def test_queries_that_take_too_long_together_are_not_all_sent(
     monkeypatch.setattr(gates, "EVALUATION_TIMEOUT", 0.1)
     monkeypatch.setattr(gates, "CONCURRENCY", 1)
     prometheus.delay = 0.2
-    found = await result(gated(prometheus.url, "{{ namespace }} {{ workload }}"))
+    outcome = await result(gated(prometheus.url, "{{ namespace }} {{ workload }}"))
 
-    assert found == ("no data", "shop/api: the queries take longer than 0 s (and 1 more)")
-    assert prometheus.asked == ["pay web"]
+    assert outcome == ("no data", "shop/api: the queries take longer than 0 s (and 1 more)")
+    assert prometheus.queries == ["pay web"]
 
 
 async def test_a_token_is_read_for_each_request_and_sent_to_its_prometheus_alone(
@@ -214,7 +214,7 @@ async def test_the_built_in_queries_ask_for_what_gateways_report(
     document = upgrade(gates={"prometheus": prometheus.url, "metrics": [{"name": "latency"}]})
     await evaluate(document, state, KEYS[:1], 1100.0)
 
-    (query,) = prometheus.asked
+    (query,) = prometheus.queries
     assert f'reporter="{reporter}",{reporter}_workload_namespace="shop",{reporter}_workload="web"' in query
 
 
@@ -252,9 +252,9 @@ class Hook:
 @pytest.fixture
 async def hook() -> AsyncIterator[Hook]:
     (port,) = free_ports(1)
-    made = Hook(f"http://127.0.0.1:{port}/gate")
-    async with made.serve():
-        yield made
+    server = Hook(f"http://127.0.0.1:{port}/gate")
+    async with server.serve():
+        yield server
 
 
 async def called(url: str, tokens: Tokens | None = None, **fields: Any) -> tuple[str, str]:
@@ -263,8 +263,8 @@ async def called(url: str, tokens: Tokens | None = None, **fields: Any) -> tuple
         {"name": "rest"},
         gates={"webhooks": [{"name": "x", "url": url, **fields}]},
     )
-    (found,) = await evaluate(document, STATE, KEYS, 1030.0, tokens)
-    return found.result, found.detail
+    (outcome,) = await evaluate(document, STATE, KEYS, 1030.0, tokens)
+    return outcome.result, outcome.detail
 
 
 async def test_a_webhook_gets_the_fields_of_flagger_and_those_of_the_upgrade(hook: Hook) -> None:

@@ -277,15 +277,15 @@ def test_a_rollback_restarts_gateways_first_and_one_at_a_time() -> None:
 def test_an_upgrade_without_gateways_has_no_wave_for_them() -> None:
     document = upgrade(soak="1m", injectedGateways={"approval": True})
     soaking, late = restarting().at(SOAKING, NOW), NOW + 60
-    found = [
+    states = [
         step(document, soaking, observed(*views, now=late, gates=())).state
         for views in ([seen("a", old=0, new=2)], [seen("a", old=0, new=2), gateway("b")])
     ]
 
-    assert [(state.step, state.wave, len(waves_of(document, state))) for state in found] == [
+    assert [(state.step, state.wave, len(waves_of(document, state))) for state in states] == [
         (CHECKING, 0, 1), (PREFLIGHT, 1, 2),
     ]  # fmt: skip
-    waits = step(document, found[1], observed(gateway("b"), now=late))
+    waits = step(document, states[1], observed(gateway("b"), now=late))
     assert (waits.state.waits_for_approval, "wave injected-gateways waits" in waits.state.reason) == (True, True)
     approved = apply_command(waits.state, "promote", document, late)
     assert step(document, approved, observed(gateway("b"), now=late, preflight=())).state.step == MOVING
@@ -303,10 +303,10 @@ def test_the_last_wave_soaks_for_its_own_time() -> None:
 def test_a_gateway_that_appears_late_is_restarted_when_the_upgrade_is_resumed() -> None:
     document = upgrade()
     checking = restarting().at(CHECKING, NOW)
-    found = step(document, checking, observed(seen("a", old=0, new=2), gateway("late"))).state
-    assert (found.phase, found.wave, found.injected_gateways) == (RUNNING, 0, True)
+    resumed_state = step(document, checking, observed(seen("a", old=0, new=2), gateway("late"))).state
+    assert (resumed_state.phase, resumed_state.wave, resumed_state.injected_gateways) == (RUNNING, 0, True)
 
-    resumed = apply_command(replace(found, phase=INCOMPLETE), "resume", document, NOW)
+    resumed = apply_command(replace(resumed_state, phase=INCOMPLETE), "resume", document, NOW)
     assert (resumed.step, resumed.wave) == (MOVING, 1)
     begun = step(document, resumed, observed(gateway("late"))).state
     assert names(step(document, begun, observed(gateway("late")))) == ["late"]

@@ -38,15 +38,15 @@ def test_a_rollout_is_complete_as_kubectl_says(
     kind: str, spec: dict[str, Any], status: dict[str, Any], complete: bool, unavailable: int
 ) -> None:
     meta = {"name": "web", "namespace": "shop", "generation": 2}
-    found = workload_facts({"metadata": meta, "spec": spec, "status": status}, kind)
+    facts = workload_facts({"metadata": meta, "spec": spec, "status": status}, kind)
 
-    assert (found.observed.complete, found.observed.unavailable) == (complete, unavailable)
+    assert (facts.observed.complete, facts.observed.unavailable) == (complete, unavailable)
 
 
 def test_a_workload_has_its_version_its_mark_and_the_labels_of_its_pods() -> None:
-    found = workload_facts(deployment(), "Deployment")
+    facts = workload_facts(deployment(), "Deployment")
 
-    assert (found.observed.key, found.version, found.observed.mark, found.pod_labels) == (
+    assert (facts.observed.key, facts.version, facts.observed.mark, facts.pod_labels) == (
         KEY,
         "7",
         "up/1",
@@ -74,11 +74,20 @@ def test_a_step_sees_the_workloads_of_the_plan_with_their_pods_and_budgets() -> 
     elsewhere = {**budget, "metadata": {"name": "b", "namespace": "pay"}}
     pods = [PodFacts(KEY, OLD, 9, "old pods may crash"), PodFacts(KEY, NEW, 3, ""), PodFacts(KEY, NEW, 0, "")]
 
-    budgets = [each for each in map(budget_facts, (budget, elsewhere)) if each is not None]
-    (seen,), exhausted = observer.observe(PLAN, [facts, other], pods, budgets, (), 5.0)
+    budgets = [
+        budget_or_none for budget_or_none in map(budget_facts, (budget, elsewhere)) if budget_or_none is not None
+    ]
+    (observed,), exhausted = observer.observe(PLAN, [facts, other], pods, budgets, (), 5.0)
 
-    assert (seen.key, seen.action, seen.wave, seen.mark, seen.new, seen.old) == (KEY, "restart", 0, "up/1", 2, 1)
-    assert (seen.fault, set(seen.budgets), set(exhausted)) == ("", {"shop/b"}, {"shop/b", "pay/b"})
+    assert (observed.key, observed.action, observed.wave, observed.mark, observed.new, observed.old) == (
+        KEY,
+        "restart",
+        0,
+        "up/1",
+        2,
+        1,
+    )
+    assert (observed.fault, set(observed.budgets), set(exhausted)) == ("", {"shop/b"}, {"shop/b", "pay/b"})
 
 
 def test_new_pods_that_crash_restart_or_exceed_their_deadline_are_a_fault() -> None:
@@ -89,16 +98,16 @@ def test_new_pods_that_crash_restart_or_exceed_their_deadline_are_a_fault() -> N
         ([PodFacts(KEY, NEW, 0, "")], exceeded, "its progress deadline is exceeded"),
     ):
         facts = workload_facts(deployment(**status), "Deployment")
-        (seen,), _ = Observer(NEW, 3).observe(PLAN, [facts], pods, [], (), 0.0)
-        assert seen.fault == fault
+        (observed,), _ = Observer(NEW, 3).observe(PLAN, [facts], pods, [], (), 0.0)
+        assert observed.fault == fault
 
 
 def test_a_workload_is_quiet_since_it_or_its_pods_changed_last() -> None:
     observer, facts = Observer(NEW, 3), workload_facts(deployment(), "Deployment")
 
     def quiet(now: float, *pods: PodFacts) -> float:
-        (seen,), _ = observer.observe(PLAN, [facts], pods, list[BudgetFacts](), (), now)
-        return seen.quiet
+        (observed,), _ = observer.observe(PLAN, [facts], pods, list[BudgetFacts](), (), now)
+        return observed.quiet
 
     assert [quiet(10.0), quiet(25.0), quiet(30.0, PodFacts(KEY, NEW, 0, "")), quiet(31.0)] == [0, 15, 0, 0]
 
@@ -119,9 +128,9 @@ def test_a_workload_is_incomplete_since_its_pods_were_all_available() -> None:
 
     def incomplete(now: float, available: int, *pods: PodFacts) -> float:
         facts = workload_facts(deployment(availableReplicas=available), "Deployment")
-        (seen,), _ = observer.observe(PLAN, [facts], pods, [], (), now)
-        assert seen.desired == 2
-        return seen.incomplete
+        (observed,), _ = observer.observe(PLAN, [facts], pods, [], (), now)
+        assert observed.desired == 2
+        return observed.incomplete
 
     new = PodFacts(KEY, NEW, 0, "")
     assert [incomplete(1.0, 2), incomplete(5.0, 1), incomplete(9.0, 0, new), incomplete(10.0, 2)] == [0, 4, 8, 0]
@@ -157,11 +166,11 @@ def test_pods_that_a_stateful_set_does_not_replace_are_named() -> None:
         owner = {"apiVersion": "apps/v1", "kind": kind, "name": "db", "uid": "u", "controller": True}
         labels = {"controller-revision-hash": template}
         meta = {"name": f"db-{number}", "namespace": "shop", "labels": labels, "ownerReferences": [owner]}
-        made = pod(status=status)
-        return {**made, "metadata": {**made["metadata"], **meta}}
+        item = pod(status=status)
+        return {**item, "metadata": {**item["metadata"], **meta}}
 
     pods = [db(0, "new", "True"), db(1, "old", "False"), db(2, "new", "False"), db(3, "old", "False")]
-    facts = [each for each in map(pod_facts, pods) if each is not None]
+    facts = [converted for converted in map(pod_facts, pods) if converted is not None]
     for policy, broken, stuck in (
         (None, ("db-1", "db-2", "db-3"), ("db-1", "db-3")),
         ("OrderedReady", ("db-1", "db-2", "db-3"), ("db-1", "db-3")),

@@ -38,22 +38,22 @@ def planned(document: Upgrade, *workloads: Workload, tag: Tag | None = PROD) -> 
     return make_plan(document, tag, fleet(workloads, tag))
 
 
-def only(document: Upgrade, each: Workload, tag: Tag | None = PROD) -> Entry:
-    (entry,) = planned(document, each, tag=tag).entries
+def only(document: Upgrade, item: Workload, tag: Tag | None = PROD) -> Entry:
+    (entry,) = planned(document, item, tag=tag).entries
     return entry
 
 
 def test_every_workload_of_the_tag_has_a_wave_and_a_class_of_change() -> None:
-    found = only(upgrade(), workload("web"))
+    entry = only(upgrade(), workload("web"))
 
-    assert (found.wave, found.action, found.change, found.kinds) == (0, "restart", "image only", ("image",))
+    assert (entry.wave, entry.action, entry.change, entry.kinds) == (0, "restart", "image only", ("image",))
 
 
 def test_only_the_waves_that_are_asked_for_are_compared() -> None:
     document = upgrade({"name": "dev", "namespaces": ["dev"]}, {"name": "rest"})
-    made = make_plan(document, PROD, fleet([workload("a", "dev"), workload("b")], PROD), (1,))
+    plan = make_plan(document, PROD, fleet([workload("a", "dev"), workload("b")], PROD), (1,))
 
-    assert [(each.wave, each.action, each.change) for each in made.entries] == [
+    assert [(entry.wave, entry.action, entry.change) for entry in plan.entries] == [
         (0, "restart", "identical"), (1, "restart", "image only"),
     ]  # fmt: skip
 
@@ -79,30 +79,30 @@ def test_only_the_waves_that_are_asked_for_are_compared() -> None:
 def test_a_workload_is_restarted_unless_there_is_a_reason(fields: dict[str, Any], action: str, note: str) -> None:
     tag = Tag("prod", ((OLD, 1), (NEW, 0))) if "pin" in fields else PROD
     document = upgrade({"weight": 50}) if "pin" in fields else upgrade()
-    found = only(document, workload("web", **fields), tag)
+    entry = only(document, workload("web", **fields), tag)
 
-    assert found.action == action
-    assert note in found.note
-    assert bool(found.note) == bool(note)
+    assert entry.action == action
+    assert note in entry.note
+    assert bool(entry.note) == bool(note)
 
 
 def test_workloads_of_other_tags_are_not_in_the_plan_those_of_the_revision_noted() -> None:
-    made = planned(
+    plan = planned(
         upgrade(), workload("a", requested="other"), workload("b", requested=OLD), workload("c", requested=None)
     )
 
-    assert made.entries == ()
-    assert made.notes == ("workloads with revision 1-28 by the label of their namespace, not by the tag: 1",)
+    assert plan.entries == ()
+    assert plan.notes == ("workloads with revision 1-28 by the label of their namespace, not by the tag: 1",)
 
 
 @pytest.mark.parametrize("waves", [[], [{"weight": 50}, {"weight": 100}], [{"namespaces": ["shop"]}, {"name": "rest"}]])
 def test_a_workload_that_is_pinned_to_the_old_revision_stays_however_the_tag_moves(waves: list[dict[str, Any]]) -> None:
     document, pinned = upgrade(*waves), workload("hold", pin=OLD)
-    made = planned(document, pinned, workload("web"))
+    plan = planned(document, pinned, workload("web"))
     pins = pins_of(document, PROD, [pinned])
     last = tag_in_wave(document, PROD, len(document.waves) - 1, pins)
 
-    notes = {entry.key.name: (entry.action, entry.note) for entry in made.entries}
+    notes = {entry.key.name: (entry.action, entry.note) for entry in plan.entries}
     assert notes["hold"] == ("stays", "its pods are pinned to 1-28")
     assert notes["web"][0] == "restart"
     assert (last.destination, last.sole, last.weight_notes) == ("1-30=100,1-28=0", True, ())
@@ -116,25 +116,25 @@ def test_pins_of_an_earlier_upgrade_are_kept_and_others_do_not_count() -> None:
     workloads = [workload("a", pin="1-26"), workload("b", pin="1-24"), workload("c", pin=OLD, requested="other")]
 
     assert pins_of(document, tag, workloads) == ("1-26",)
-    made = planned(document, *workloads, tag=tag)
-    assert [(entry.key.name, entry.action) for entry in made.entries] == [("b", "restart"), ("a", "stays")]
+    plan = planned(document, *workloads, tag=tag)
+    assert [(entry.key.name, entry.action) for entry in plan.entries] == [("b", "restart"), ("a", "stays")]
 
 
 @pytest.mark.parametrize(
     ("requested", "leads"), [(OLD, "leads to 1-28"), ("stage", "leads to stage"), (None, "leads nowhere")]
 )
 def test_a_workload_whose_pods_have_their_own_label_is_listed_and_stays(requested: str | None, leads: str) -> None:
-    made = planned(upgrade(), workload("web", requested=requested, has_own_label=True))
+    plan = planned(upgrade(), workload("web", requested=requested, has_own_label=True))
 
-    (entry,) = made.entries
+    (entry,) = plan.entries
     assert (entry.action, entry.note) == ("stays", f"its pods have their own label istio.io/rev, which {leads}")
-    assert made.notes == ()
+    assert plan.notes == ()
 
 
 def test_without_a_tag_workloads_that_get_the_new_revision_are_in_the_plan() -> None:
-    made = planned(upgrade(tag=None), workload("a", requested=NEW), workload("b", requested=OLD), tag=None)
+    plan = planned(upgrade(tag=None), workload("a", requested=NEW), workload("b", requested=OLD), tag=None)
 
-    assert [(each.key.name, each.action) for each in made.entries] == [("a", "restart")]
+    assert [(entry.key.name, entry.action) for entry in plan.entries] == [("a", "restart")]
 
 
 def test_the_first_wave_whose_filters_match_has_the_workload() -> None:
@@ -144,7 +144,7 @@ def test_the_first_wave_whose_filters_match_has_the_workload() -> None:
         {"name": "web", "selector": {"matchLabels": {"app": "web"}}},
     )
     low, web = {"revision-injector.dev/importance": "low"}, {"app": "web"}
-    made = planned(
+    plan = planned(
         document,
         workload("a", "dev", labels=low),
         workload("b", labels={**low, **web}),
@@ -152,21 +152,21 @@ def test_the_first_wave_whose_filters_match_has_the_workload() -> None:
         workload("d"),
     )
 
-    assert [(each.key.name, each.wave) for each in made.entries] == [("a", 0), ("b", 1), ("c", 2), ("d", None)]
-    assert made.entries[-1].note == "no wave has it: add a last wave without filters"
+    assert [(entry.key.name, entry.wave) for entry in plan.entries] == [("a", 0), ("b", 1), ("c", 2), ("d", None)]
+    assert plan.entries[-1].note == "no wave has it: add a last wave without filters"
 
 
 def test_a_workload_moves_in_the_first_wave_whose_weight_includes_it() -> None:
     document = upgrade({"weight": 10}, {"weight": 50}, {"weight": 100})
-    made = planned(document, *(workload(f"w{number}") for number in range(200)))
+    plan = planned(document, *(workload(f"w{number}") for number in range(200)))
 
-    for each in made.entries:
-        chosen = [
-            tag_in_wave(document, PROD, index, ()).choice_for(partial(TagWorkload, each.key)).revision
+    for entry in plan.entries:
+        revisions = [
+            tag_in_wave(document, PROD, index, ()).choice_for(partial(TagWorkload, entry.key)).revision
             for index in range(3)
         ]
-        assert chosen.index(NEW) == each.wave
-    sizes = [len(made.of_wave(index)) for index in range(3)]
+        assert revisions.index(NEW) == entry.wave
+    sizes = [len(plan.of_wave(index)) for index in range(3)]
     assert sum(sizes) == 200
     assert all(sizes)
     assert sizes[0] < sizes[1] < sizes[2]
@@ -227,29 +227,29 @@ def test_the_class_of_change_is_the_one_that_needs_most_review(
 def test_a_pod_that_the_new_revision_refuses_is_blocked_and_the_reason_hides_values() -> None:
     config = CONFIG.replace("        image:", "        {{ fail (index .Spec.Containers 0).Name }}\n        image:")
     target = build(make_raw(NEW, config=config))
-    (found,) = make_plan(upgrade(), PROD, fleet((workload("web"),), PROD, target=target)).entries
+    (entry,) = make_plan(upgrade(), PROD, fleet((workload("web"),), PROD, target=target)).entries
 
-    assert (found.action, found.change, found.note) == ("blocked", "refused", "1-30 refuses its pods")
-    assert "app" in found.kinds[0]
+    assert (entry.action, entry.change, entry.note) == ("blocked", "refused", "1-30 refuses its pods")
+    assert "app" in entry.kinds[0]
 
 
 def test_a_pod_that_its_namespace_does_not_allow_is_blocked() -> None:
     policy = enforced_level({"pod-security.kubernetes.io/enforce": "restricted"})
-    (found,) = make_plan(upgrade(), PROD, fleet((workload("web", policy=policy),), PROD)).entries
+    (entry,) = make_plan(upgrade(), PROD, fleet((workload("web", policy=policy),), PROD)).entries
 
-    assert (found.action, found.change) == ("blocked", "refused")
-    assert found.kinds[0].startswith(
+    assert (entry.action, entry.change) == ("blocked", "refused")
+    assert entry.kinds[0].startswith(
         'violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false (app, '
     )
 
 
 @cases("obj", "obstacle", "disrupts")
 def test_what_a_restart_means_follows_from_the_workload(obj: dict[str, Any], obstacle: str, disrupts: int) -> None:
-    found = restart_of({"metadata": {"name": "x", "namespace": "y"}, **obj})
+    restart = restart_of({"metadata": {"name": "x", "namespace": "y"}, **obj})
 
-    assert obstacle in found.obstacle
-    assert bool(found.obstacle) == bool(obstacle)
-    assert found.disrupts == disrupts
+    assert obstacle in restart.obstacle
+    assert bool(restart.obstacle) == bool(obstacle)
+    assert restart.disrupts == disrupts
 
 
 @cases("kind", "owner", "obstacle")
@@ -259,7 +259,7 @@ def test_a_workload_that_is_only_known_by_its_pods_is_blocked_with_its_owner(
     pod = make_pod("x-1")
     pod["metadata"]["ownerReferences"] = [owner] if owner else []
 
-    found = unknown_restart(Created(kind, "shop", "x", pod)).obstacle
+    actual = unknown_restart(Created(kind, "shop", "x", pod)).obstacle
 
-    assert obstacle in found
-    assert bool(obstacle) == bool(found)
+    assert obstacle in actual
+    assert bool(obstacle) == bool(actual)

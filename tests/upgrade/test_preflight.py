@@ -51,14 +51,18 @@ class Api(FakeKube):
         self, resource: Resource, manifest: Mapping[str, Any], *, manager: str, dry_run: bool = False
     ) -> dict[str, Any]:
         if resource.plural == "selfsubjectaccessreviews":
-            asked = manifest["spec"]["resourceAttributes"]
-            self.requests.append(f"may {asked['verb']} {asked['resource']} {asked['namespace']}".rstrip())
-            if asked["name"]:
-                return {"status": {"allowed": asked["name"] in self.named}}
-            return {"status": {"allowed": self.allows(asked["verb"], asked["resource"], asked["namespace"])}}
-        made = await super().create(resource, manifest, manager=manager, dry_run=dry_run)
+            attributes = manifest["spec"]["resourceAttributes"]
+            self.requests.append(
+                f"may {attributes['verb']} {attributes['resource']} {attributes['namespace']}".rstrip()
+            )
+            if attributes["name"]:
+                return {"status": {"allowed": attributes["name"] in self.named}}
+            return {
+                "status": {"allowed": self.allows(attributes["verb"], attributes["resource"], attributes["namespace"])}
+            }
+        pod = await super().create(resource, manifest, manager=manager, dry_run=dry_run)
         status = {"sidecar.istio.io/status": json.dumps({"revision": self.gives})} if self.gives else {}
-        return {**made, "metadata": {**made["metadata"], "annotations": status}}
+        return {**pod, "metadata": {**pod["metadata"], "annotations": status}}
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +78,7 @@ async def test_a_pod_of_each_workload_is_tried_with_the_new_revision() -> None:
     api = Api(endpoints=[{"conditions": {"ready": True}}])
 
     assert await checked(api) == ()
-    assert [each["metadata"] for each in api.tried] == [
+    assert [pod["metadata"] for pod in api.tried] == [
         {
             "generateName": f"{name}-",
             "namespace": place,
@@ -91,7 +95,7 @@ async def test_without_a_tag_the_labels_of_the_namespace_decide() -> None:
 
     assert await checked(api, plan) == ()
     assert api.tried[0]["metadata"]["annotations"] == {}
-    assert not any("mutatingwebhookconfigurations" in each for each in api.requests)
+    assert not any("mutatingwebhookconfigurations" in request for request in api.requests)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +104,7 @@ async def test_without_a_tag_the_labels_of_the_namespace_decide() -> None:
 async def test_a_pod_that_gets_another_sidecar_is_a_fault(gives: str | None, says: str) -> None:
     faults = await checked(Api(gives=gives))
 
-    assert [each.partition(": ")[0] for each in faults] == ["Deployment pay/api", "Deployment shop/web"]
+    assert [fault.partition(": ")[0] for fault in faults] == ["Deployment pay/api", "Deployment shop/web"]
     assert says in faults[0]
 
 

@@ -12,15 +12,15 @@ from injector.upgrade.remaining import work_left
 from tests.upgrade.fleets import NEW, OLD, PROD, fleet, upgrade, workload
 
 
-def left(*workloads: Workload, back: bool = False) -> list[tuple[str, str, str]]:
-    made = fleet(workloads)
-    plan = make_plan(upgrade(), PROD, made, (), back=back)
-    return [(item.workload, item.reason, item.remedy) for item in work_left(plan, made.workloads, ("shop",))]
+def work(*workloads: Workload, back: bool = False) -> list[tuple[str, str, str]]:
+    survey = fleet(workloads)
+    plan = make_plan(upgrade(), PROD, survey, (), back=back)
+    return [(item.workload, item.reason, item.remedy) for item in work_left(plan, survey.workloads, ("shop",))]
 
 
 def test_nothing_is_left_if_all_pods_have_the_new_revision() -> None:
-    assert left(workload("web", has=NEW), workload("idle", pods=Counter())) == []
-    assert left(workload("web", has=OLD), back=True) == []
+    assert work(workload("web", has=NEW), workload("idle", pods=Counter())) == []
+    assert work(workload("web", has=OLD), back=True) == []
 
 
 DELETE = "if it does not become ready, repair the cause and run `kubectl delete pod"
@@ -57,14 +57,14 @@ PAUSED = Restart("its rollout is paused: resume it")
     ],
 )
 def test_each_workload_that_is_left_has_a_reason_and_a_remedy(fields: dict[str, Any], reason: str, remedy: str) -> None:
-    assert left(workload("web", **fields)) == [("Deployment shop/web", reason, remedy)]
+    assert work(workload("web", **fields)) == [("Deployment shop/web", reason, remedy)]
 
 
 def test_what_a_rollback_leaves_has_the_new_revision() -> None:
     vanished = workload("gone", has=NEW, requested=OLD)
-    found = left(workload("web", has=NEW), workload("held", has=NEW, restart=PAUSED), vanished, back=True)
+    remaining = work(workload("web", has=NEW), workload("held", has=NEW, restart=PAUSED), vanished, back=True)
 
-    assert [(name, reason.partition(":")[0]) for name, reason, _ in found] == [
+    assert [(name, reason.partition(":")[0]) for name, reason, _ in remaining] == [
         ("Deployment shop/gone", "pods with revision 1-30"),
         ("Deployment shop/held", "pods with revision 1-30"),
         ("Deployment shop/web", "pods with revision 1-30"),
@@ -75,21 +75,21 @@ def test_a_workload_that_is_pinned_or_has_its_own_label_or_namespace_is_not_left
     own = workload("own", requested=OLD, has_own_label=True)
     other = workload("other", "elsewhere", requested=OLD)
 
-    assert left(own, other) == []
+    assert work(own, other) == []
 
 
 def test_a_pod_that_asks_for_no_sidecar_is_not_left() -> None:
     skipped = workload("plain", has=None)
     skipped.created.pod["metadata"].setdefault("annotations", {})["sidecar.istio.io/inject"] = "false"
 
-    assert left(skipped) == []
+    assert work(skipped) == []
 
 
 def test_a_skipped_workload_is_left_if_it_has_old_pods_or_does_not_work() -> None:
     broken = Restart("", 1, {}, "pods that are not available already: 1 of 2")
     stuck = workload("stuck", unready=("stuck-0",))
     workloads = workload("old"), workload("good", has=NEW), workload("broken", has=NEW, restart=broken), stuck
-    plan = make_plan(upgrade(), PROD, fleet(workloads)).without([str(each.key) for each in workloads])
+    plan = make_plan(upgrade(), PROD, fleet(workloads)).without([str(item.key) for item in workloads])
 
     items = work_left(plan, workloads, ())
     assert [(item.workload, item.reason) for item in items] == [

@@ -43,7 +43,7 @@ START = dt.datetime(2026, 3, 1, 6, 0, tzinfo=dt.UTC).timestamp()
 
 @dataclass
 class Api(Fleet):
-    """Deployments; a webhook that does not answer is called for those in ``broken``. ``told`` has the reasons of the Events.
+    """Deployments; a webhook that does not answer is called for those in ``broken``. ``event_reasons`` has the reasons of the Events.
 
     Until ``expired``, a time of the loop, objects are not given, since the token has expired. Until ``down``, the API server is down.
     """
@@ -54,7 +54,7 @@ class Api(Fleet):
     rival: bool = False
     """Whether another runner restarts the other workloads while this one waits for the answer of its first restart."""
     dry_runs: int = 0
-    told: list[str] = field(default_factory=list)
+    event_reasons: list[str] = field(default_factory=list)
 
     async def get(self, resource: Resource, name: str, *, namespace: str = "") -> dict[str, Any]:
         if asyncio.get_running_loop().time() < self.expired:
@@ -75,7 +75,7 @@ class Api(Fleet):
     ) -> dict[str, Any]:
         self.dry_runs += dry_run
         if resource is EVENTS:
-            self.told.append(manifest["reason"])
+            self.event_reasons.append(manifest["reason"])
         return await super().create(resource, manifest, manager=manager, dry_run=dry_run)
 
     async def merge(self, resource: Resource, manifest: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
@@ -138,10 +138,10 @@ class Run:
 
 
 def fleet(**fields: Any) -> Api:
-    made = Api(**fields)
-    made.fill(3)
-    made.move(PROD, PROD)
-    return made
+    api = Api(**fields)
+    api.fill(3)
+    api.move(PROD, PROD)
+    return api
 
 
 @in_fake_time
@@ -215,7 +215,7 @@ async def test_a_runner_that_takes_over_after_the_last_restart_tells_of_the_end(
         await until(lambda: len(run.api.restarts) == 3, every=1)
 
     assert (await run.run()).phase == COMPLETED
-    assert "UpgradeCompleted" in run.api.told
+    assert "UpgradeCompleted" in run.api.event_reasons
 
 
 @in_fake_time
@@ -274,7 +274,7 @@ async def test_a_runner_shows_that_it_lives_and_the_next_one_reports_its_death()
     async with running((await run.runner()).run(run.store("second"))):
         await asyncio.sleep(30)
         assert (await run.store().load()).dead_text(run.now()) == ""
-    assert "UpgradeRunnerLost" in run.api.told
+    assert "UpgradeRunnerLost" in run.api.event_reasons
 
 
 @in_fake_time
@@ -322,7 +322,7 @@ async def test_a_pause_of_a_user_and_the_end_are_events_of_the_upgrade() -> None
     await until(lambda: len(run.api.restarts) == 3, every=1)
     await run.store("").command("pause", run.now())
     assert (await task).phase == PAUSED
-    assert "UpgradePaused" in run.api.told
+    assert "UpgradePaused" in run.api.event_reasons
 
 
 @in_fake_time
@@ -341,9 +341,9 @@ async def test_a_skipped_workload_is_left_out_by_every_runner_until_it_is_tried_
         {"web-0", "web-2"},
         f"1 workload is left: {name}",
     )
-    (left,) = state.remaining
-    assert left.reason == "pods with revision 1-28: 2: skipped by a user"
-    assert left.remedy == "`injector upgrade retry up place-1/Deployment/web-1` restarts it"
+    (remaining,) = state.remaining
+    assert remaining.reason == "pods with revision 1-28: 2: skipped by a user"
+    assert remaining.remedy == "`injector upgrade retry up place-1/Deployment/web-1` restarts it"
 
     await run.store("").change(lambda state, upgrade: retry_workload(state, name, upgrade, run.now(), has_begun=True))
     assert ((await run.run()).phase, run.api.restarts) == (COMPLETED, {"web-0": 1, "web-1": 1, "web-2": 1})
@@ -374,7 +374,7 @@ async def test_a_wave_that_waits_for_its_approval_is_told_of_and_tries_no_pod() 
     stored = await run.store("").load()
     conditions = {entry["type"]: (entry["status"], entry["reason"]) for entry in stored.item["status"]["conditions"]}
     assert conditions["Ready"] == conditions["Reconciling"] == ("False", "WaitingForApproval")
-    assert (run.api.told, run.api.dry_runs, run.moved) == (["UpgradeWaitingForApproval"], 0, [])
+    assert (run.api.event_reasons, run.api.dry_runs, run.moved) == (["UpgradeWaitingForApproval"], 0, [])
     await run.store("").command("promote", run.now())
     assert (await task).phase == COMPLETED
     assert run.api.dry_runs == 3

@@ -199,7 +199,7 @@ async def test_an_aborted_rollback_names_what_is_left_and_can_go_back_again() ->
 
 
 @pytest.mark.parametrize(
-    ("labels", "left"),
+    ("labels", "remaining"),
     [
         ({"edge/a": OLD, "shop/b": OLD}, [A_LEFT, B_LEFT]),
         ({"edge/a": OLD, "shop/b": "prod"}, [A_LEFT]),
@@ -208,14 +208,14 @@ async def test_an_aborted_rollback_names_what_is_left_and_can_go_back_again() ->
     ],
 )
 async def test_an_aborted_upgrade_names_the_gateways_that_are_pinned(
-    labels: dict[str, str] | None, left: list[tuple[str, str, str]]
+    labels: dict[str, str] | None, remaining: list[tuple[str, str, str]]
 ) -> None:
     split = [(*name.split("/", 1), label) for name, label in (labels or {}).items()]
     gateways = [Gateway(place, name, "istio", {"istio.io/rev": label}) for place, name, label in split]
     view = GatewayView(tuple(gateways), unknown="" if labels is not None else "no list")
     state, _ = await abort_with(FakeSurveyor(list, gateways=view), gateways=PINS, step=GATEWAYS)
 
-    assert listed(state) == left
+    assert listed(state) == remaining
 
 
 async def test_an_upgrade_is_aborted_although_the_cluster_cannot_be_read() -> None:
@@ -231,9 +231,9 @@ async def test_an_upgrade_is_aborted_although_the_cluster_cannot_be_read() -> No
 
 def test_what_is_left_of_an_accepted_upgrade_has_no_command_that_it_refuses() -> None:
     resume = "`injector upgrade resume up` releases it"
-    left = Remaining("Deployment shop/web", "why", "resume it"), Remaining("Deployment shop/api", "why", resume)
+    remaining = Remaining("Deployment shop/web", "why", "resume it"), Remaining("Deployment shop/api", "why", resume)
     state = State(phase=INCOMPLETE, gateways={"edge/a": PINS["edge/a"]})
-    state = state.with_remaining((*left, Remaining("Gateway edge/a", "it is pinned to revision 1-28", resume)))
+    state = state.with_remaining((*remaining, Remaining("Gateway edge/a", "it is pinned to revision 1-28", resume)))
 
     assert listed(apply_command(state, "accept", upgrade(), 1.0)) == [
         ("Deployment shop/web", "why", "resume it"),

@@ -57,12 +57,12 @@ def kstatus(item: dict[str, Any]) -> str:
     ],
 )
 def test_each_phase_has_the_conditions_that_kstatus_understands(state: State, expected: str, true: set[str]) -> None:
-    made = status(state)
+    entries = status(state)
 
-    assert kstatus({"metadata": {"generation": 3}, "status": made}) == expected
-    assert {entry["type"] for entry in made["conditions"] if entry["status"] == "True"} == true
-    assert kstatus({"metadata": {"generation": 4}, "status": made}) == "InProgress", "the document has changed"
-    assert all(entry["reason"].isalnum() and entry["message"] for entry in made["conditions"])
+    assert kstatus({"metadata": {"generation": 3}, "status": entries}) == expected
+    assert {entry["type"] for entry in entries["conditions"] if entry["status"] == "True"} == true
+    assert kstatus({"metadata": {"generation": 4}, "status": entries}) == "InProgress", "the document has changed"
+    assert all(entry["reason"].isalnum() and entry["message"] for entry in entries["conditions"])
 
 
 def test_a_resource_that_no_runner_has_seen_is_in_progress() -> None:
@@ -77,8 +77,8 @@ def test_a_condition_keeps_the_time_of_its_last_change() -> None:
     second = status(State(phase=RUNNING, reason="soaking"), first, now=2000.0)
     last = status(State(phase=COMPLETED), second, now=3000.0)
 
-    def times(made: dict[str, Any]) -> dict[str, str]:
-        return {entry["type"]: entry["lastTransitionTime"] for entry in made["conditions"]}
+    def times(entries: dict[str, Any]) -> dict[str, str]:
+        return {entry["type"]: entry["lastTransitionTime"] for entry in entries["conditions"]}
 
     assert set(times(second).values()) == {"1970-01-01T00:16:40Z"}
     assert times(last) == {
@@ -92,8 +92,8 @@ def test_a_condition_keeps_the_time_of_its_last_change() -> None:
 
 def test_a_heartbeat_is_read_as_it_was_written_and_is_late_after_a_while() -> None:
     beat = replace(HEARTBEAT, error="the API server does not answer")
-    made = status_of(upgrade(), State(), beat, {}, now=1000.0, generation=1)
+    entries = status_of(upgrade(), State(), beat, {}, now=1000.0, generation=1)
 
-    assert read_heartbeat(made) == beat
+    assert read_heartbeat(entries) == beat
     assert (beat.is_late(1090.0), beat.is_late(1091.0)) == (False, True)
     assert read_heartbeat({}).runner == ""

@@ -55,12 +55,12 @@ async def test_a_started_upgrade_is_read_with_its_document_and_the_tag_before() 
     weighted = Tag("prod", ((OLD, 90), (NEW, 10)), salt="x", namespaces={"pay": ((OLD, 1),)})
     begun = await started(store, before=weighted)
 
-    found = await store.load()
-    assert (found.upgrade, found.state, found.is_new, found.is_due) == (upgrade(), begun.state, False, True)
-    assert tag_before(found.upgrade, state_of(found)) == weighted
+    loaded = await store.load()
+    assert (loaded.upgrade, loaded.state, loaded.is_new, loaded.is_due) == (upgrade(), begun.state, False, True)
+    assert tag_before(loaded.upgrade, state_of(loaded)) == weighted
     assert tag_before(upgrade(tag=None), State()) is None
-    assert (state_of(found).started, state_of(found).deadline) == (100.0, 100.0 + 86400)
-    assert found.item["status"]["progress"] == "wave all, Preflight"
+    assert (state_of(loaded).started, state_of(loaded).deadline) == (100.0, 100.0 + 86400)
+    assert loaded.item["status"]["progress"] == "wave all, Preflight"
 
 
 async def test_only_the_version_that_was_read_is_changed() -> None:
@@ -93,8 +93,8 @@ async def test_an_upgrade_that_has_ended_is_not_started_again_unless_it_is_asked
     store = new_store()
     await started(store, phase=phase, token=900.0)
 
-    kept = await store.adopt(document(waves=[{"weight": 10}]))
-    assert (kept.is_due, kept.upgrade.waves) == (False, upgrade().waves)
+    unchanged = await store.adopt(document(waves=[{"weight": 10}]))
+    assert (unchanged.is_due, unchanged.upgrade.waves) == (False, upgrade().waves)
     again = await store.again(document(waves=[{"weight": 10}]))
     assert (again.is_new, again.is_due, again.upgrade.run) == (True, True, 2)
     assert again.upgrade.waves == upgrade({"weight": 10}).waves
@@ -138,9 +138,9 @@ async def test_a_dead_runner_is_named_with_its_error_and_the_next_command() -> N
         "`injector upgrade run up`, or see the log of `injector serve --upgrades`"
     )
     for phase in (PAUSED, COMPLETED):
-        ended = await store.save(stored, replace(state_of(stored), phase=phase))
-        assert ended.dead_text(500.0) == ""
-        stored = ended
+        with_end = await store.save(stored, replace(state_of(stored), phase=phase))
+        assert with_end.dead_text(500.0) == ""
+        stored = with_end
 
 
 async def test_a_state_that_cannot_be_read_says_how_to_start_again() -> None:

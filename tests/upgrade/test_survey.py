@@ -23,7 +23,7 @@ from tests.cluster.fakeapi import FakeApi
 from tests.upgrade.fleets import NEW, OLD, PROD, upgrade
 
 HOME = "istio-system"
-RESOURCES = {each.kind: each for each in (CONFIG_MAPS, WEBHOOKS, NAMESPACES, DEPLOYMENTS, PODS)}
+RESOURCES = {resource.kind: resource for resource in (CONFIG_MAPS, WEBHOOKS, NAMESPACES, DEPLOYMENTS, PODS)}
 T = TypeVar("T")
 P = ParamSpec("P")
 
@@ -81,7 +81,7 @@ async def test_a_thread_moves_a_tag_with_the_client_of_the_event_loop() -> None:
 @pytest.mark.parametrize("back", [False, True])
 async def test_a_run_needs_only_the_revision_that_its_pods_get(back: bool) -> None:
     api = OneLoop()
-    missing, kept = (NEW, OLD) if back else (OLD, NEW)
+    missing, present = (NEW, OLD) if back else (OLD, NEW)
     for key in [key for key in api.objects if key[2].endswith(f"-{missing}")]:
         del api.objects[key]
     surveyor, state = Surveyor(api, RevisionSources(None, HOME)), State(back=back, sidecars=(OLD, NEW))
@@ -90,7 +90,7 @@ async def test_a_run_needs_only_the_revision_that_its_pods_get(back: bool) -> No
     assert (plan.source, plan.target, [str(entry.key) for entry in plan.entries]) == (OLD, NEW, ["Deployment shop/web"])
     with pytest.raises(InjectorError, match=f'"{missing}"|{missing}'):
         await surveyor.start(upgrade())
-    for key in [key for key in api.objects if key[2].endswith(f"-{kept}")]:
+    for key in [key for key in api.objects if key[2].endswith(f"-{present}")]:
         del api.objects[key]
     with pytest.raises(InjectorError, match="no Istio revision found"):
         await surveyor.survey(upgrade(), state, PROD)
@@ -156,14 +156,14 @@ def pod_of_db(name: str, *, is_ready: bool, phase: str = "Running") -> dict[str,
 
 async def test_the_pods_for_which_a_stateful_set_waits_are_known() -> None:
     pods = pod_of_db("db-0", is_ready=True), pod_of_db("db-1", is_ready=False), pod_of_db("db-2", is_ready=False)
-    ended = pod_of_db("db-3", is_ready=False, phase="Failed")
+    failed_pod = pod_of_db("db-3", is_ready=False, phase="Failed")
     for policy, unready in (("OrderedReady", ("db-1", "db-2")), ("Parallel", ())):
         api = OneLoop()
         api.put(STATEFUL_SETS, stateful(policy))
-        api.put(PODS, *pods, ended)
+        api.put(PODS, *pods, failed_pod)
         fleet = await read_fleet(api, RevisionSources(None, HOME), upgrade())
 
-        assert {str(each.key): each.unready for each in fleet.workloads} == {
+        assert {str(workload.key): workload.unready for workload in fleet.workloads} == {
             "Deployment shop/web": (),
             "StatefulSet shop/db": unready,
         }
