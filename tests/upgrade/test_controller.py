@@ -73,15 +73,15 @@ def controller(api: FakeApi, runs: Runs, identity: str = "a") -> Controller:
     return Controller(api, Lease(api, "mesh", "upgrades", identity), runs.run, metrics, lambda: 300.0)
 
 
-def samples(found: Controller) -> dict[str, float]:
-    families = parse_text(found.metrics.exposition().decode())
+def samples(replica: Controller) -> dict[str, float]:
+    families = parse_text(replica.metrics.exposition().decode())
     return {
         " ".join(
-            [each.name.removeprefix("injector_upgrade_"), each.labels.pop("upgrade"), *each.labels.values()]
-        ): each.value
+            [sample.name.removeprefix("injector_upgrade_"), sample.labels.pop("upgrade"), *sample.labels.values()]
+        ): sample.value
         for family in families
-        for each in family.samples
-        if each.name.startswith("injector_upgrade_")
+        for sample in family.samples
+        if sample.name.startswith("injector_upgrade_")
     }
 
 
@@ -95,7 +95,7 @@ async def test_the_replica_with_the_lease_runs_what_is_due_and_every_replica_sho
     async with running(first.follow(asyncio.Event())), running(second.follow(asyncio.Event())):
         await asyncio.sleep(10)
         assert (runs.now, runs.started) == (["up"], ["up"])
-        assert [each["phase"] for each in second.to_list()] == [COMPLETED, RUNNING]
+        assert [row["phase"] for row in second.to_list()] == [COMPLETED, RUNNING]
 
         paused = replace(new_state(upgrade(), 100.0, {}), phase=PAUSED, reason="why")
         put(api, "up", **paused.to_status())
@@ -114,20 +114,20 @@ async def test_an_upgrade_that_cannot_start_says_why_and_delays_no_other() -> No
     runs.fault = TagError("no such tag")
     put(api, "up")
     api.put(UPGRADES, {**DOCUMENT, "metadata": {"name": "bad"}, "spec": {}})
-    made = controller(api, runs)
-    async with running(made.follow(asyncio.Event())):
+    replica = controller(api, runs)
+    async with running(replica.follow(asyncio.Event())):
         await asyncio.sleep(15.0)
         status = api.objects["upgrades", "", "up"]["status"]
         assert (status["reason"], status["runner"]["lastError"]) == ("no such tag", "no such tag")
-        bad, waiting = made.to_list()
+        bad, waiting = replica.to_list()
         assert (waiting["phase"], waiting["reason"]) == (None, "no such tag")
         assert "Upgrade bad: spec.from: it is missing" in bad["reason"]
         runs.fault = None
         await asyncio.sleep(30.0)
-        assert (runs.now, made.to_list()[1]["reason"]) == (["up"], None)
+        assert (runs.now, replica.to_list()[1]["reason"]) == (["up"], None)
         api.drop(UPGRADES, "up")
         await asyncio.sleep(5)
-        assert [each["name"] for each in made.to_list()] == ["bad"]
+        assert [row["name"] for row in replica.to_list()] == ["bad"]
 
 
 @in_fake_time
@@ -147,7 +147,7 @@ async def test_a_deleted_upgrade_is_not_a_fault_and_the_next_of_its_name_starts(
         await asyncio.sleep(30.0)
 
     assert runs.now == []
-    assert [each for each in caplog.records if each.levelno >= logging.WARNING] == []
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
 @in_fake_time
@@ -182,22 +182,22 @@ async def test_the_metrics_are_those_of_the_last_state() -> None:
     }
     moves = State(step=GATEWAYS, progressed=1000.0, gateways=gateways)
     put(api, "moves", **moves.to_status())
-    made = controller(api, Runs(api))
-    async with running(made.follow(asyncio.Event())):
+    replica = controller(api, Runs(api))
+    async with running(replica.follow(asyncio.Event())):
         await asyncio.sleep(1)
-        found = samples(made)
+        values = samples(replica)
 
-    assert {key: value for key, value in found.items() if " up" in key} == {
+    assert {key: value for key, value in values.items() if " up" in key} == {
         "phase up Running": 1, "waves up done": 0, "waves up left": 1, "workloads up done": 3,
         "workloads up waiting": 1, "workloads_left up": 5, "gate up latency no data": 1,
         "progress_timestamp_seconds up": 200, "workloads_remaining up": 0,
     }  # fmt: skip
-    assert found["progress_timestamp_seconds soaks"] == 1300
-    assert found["progress_timestamp_seconds moves"] == 1070, "the soak of a Gateway is progress until its end"
-    assert (found["gateways moves moving"], found["gateways moves pinned"]) == (1, 2)
+    assert values["progress_timestamp_seconds soaks"] == 1300
+    assert values["progress_timestamp_seconds moves"] == 1070, "the soak of a Gateway is progress until its end"
+    assert (values["gateways moves moving"], values["gateways moves pinned"]) == (1, 2)
     assert progress_text(upgrade(), moves) == "wave all, MovingGateways: 1 moving, 2 pinned"
-    assert not any(f"progress_timestamp_seconds {name}" in found for name in ("waits", "done"))
-    assert (found["waves done done"], found["waves done left"]) == (1, 0)
+    assert not any(f"progress_timestamp_seconds {name}" in values for name in ("waits", "done"))
+    assert (values["waves done done"], values["waves done left"]) == (1, 0)
 
 
 @in_fake_time
@@ -233,13 +233,13 @@ async def test_an_upgrade_without_a_runner_says_so_instead_of_a_forecast() -> No
     state = State(phase=RUNNING, total=4, left=2, pace_since=1.0)
     beat = {"name": "laptop", "lastSeen": "1970-01-01T00:01:00Z", "lastError": "no route to host"}
     put(api, "up", **state.to_status(), runner=beat)
-    made = controller(api, Runs(api))
-    made._on_change({"up": api.objects["upgrades", "", "up"]})
+    replica = controller(api, Runs(api))
+    replica._on_change({"up": api.objects["upgrades", "", "up"]})
 
-    (row,) = made.to_list()
+    (row,) = replica.to_list()
     assert (row["secondsLeft"], row["runner"], row["lastSeen"]) == (None, "laptop", 60.0)
     assert row["reason"].startswith("no runner since 1970-01-01T00:01:00Z (laptop, with the error: no route to host)")
-    assert samples(made)["runner_seen_timestamp_seconds up"] == 60
+    assert samples(replica)["runner_seen_timestamp_seconds up"] == 60
 
 
 @in_fake_time

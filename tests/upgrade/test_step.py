@@ -82,17 +82,17 @@ def going_back(*names: str, document: Upgrade = ONE) -> State:
 
 
 def names(decision: Transition) -> list[str]:
-    return [each.name for each in decision.restarts]
+    return [restart.name for restart in decision.restarts]
 
 
 def test_a_wave_begins_with_a_tag_that_names_the_new_revision_and_moves_nothing() -> None:
     begun = new_state(ONE, NOW, {})
 
-    found = step(ONE, begun, observed(tag=PROD))
-    assert (found.tag, found.state, wants_preflight(found.state)) == (prepare_tag(ONE, PROD), begun, True)
-    waiting = step(ONE, begun, observed(tag=found.tag))
+    decision = step(ONE, begun, observed(tag=PROD))
+    assert (decision.tag, decision.state, wants_preflight(decision.state)) == (prepare_tag(ONE, PROD), begun, True)
+    waiting = step(ONE, begun, observed(tag=decision.tag))
     assert waiting == Transition(begun)
-    assert step(ONE, begun, observed(tag=found.tag, preflight=())).state.step == MOVING
+    assert step(ONE, begun, observed(tag=decision.tag, preflight=())).state.step == MOVING
 
 
 def test_a_preflight_that_fails_is_repeated_and_then_pauses() -> None:
@@ -110,8 +110,8 @@ def test_the_tag_moves_before_the_first_restart() -> None:
     moving = new_state(ONE, NOW, {}).at(MOVING, NOW)
 
     assert step(ONE, moving, observed(seen("a"), tag=prepare_tag(ONE, PROD))) == Transition(moving, tag=MOVED)
-    found = step(ONE, moving, observed(seen("a")))
-    assert (found.state.step, found.state.token, found.restarts) == (RESTARTING, NOW, ())
+    decision = step(ONE, moving, observed(seen("a")))
+    assert (decision.state.step, decision.state.token, decision.restarts) == (RESTARTING, NOW, ())
 
 
 def test_a_tag_that_another_writer_changes_before_a_wave_keeps_the_change() -> None:
@@ -127,9 +127,9 @@ def test_a_tag_that_another_writer_changes_before_a_wave_keeps_the_change() -> N
         for tag in own:
             assert step(document, state, observed(tag=tag, tag_before=before)).state.phase == RUNNING
         for tag in (PROD, replace(first, namespaces={"pay": ((NEW, 1),)})):
-            found = step(document, state, observed(tag=tag, tag_before=before))
-            assert (found.tag, found.state.phase) == (None, PAUSED)
-            assert found.state.reason.startswith("tag prod was changed by another writer: it leads to ")
+            decision = step(document, state, observed(tag=tag, tag_before=before))
+            assert (decision.tag, decision.state.phase) == (None, PAUSED)
+            assert decision.state.reason.startswith("tag prod was changed by another writer: it leads to ")
 
 
 def test_a_restart_is_stored_before_it_is_made_and_repeated_until_it_is_seen() -> None:
@@ -145,7 +145,7 @@ def test_a_restart_is_stored_before_it_is_made_and_repeated_until_it_is_seen() -
 
 
 @pytest.mark.parametrize(
-    "each",
+    "workload",
     [
         seen("a", new=2, old=0),
         seen("a", mark=MARK),
@@ -155,15 +155,15 @@ def test_a_restart_is_stored_before_it_is_made_and_repeated_until_it_is_seen() -
     ],
     ids=["restarted by itself", "restarted in this wave", "blocked", "done", "another wave"],
 )
-def test_a_workload_that_is_not_due_is_not_restarted(each: ObservedWorkload) -> None:
-    assert step(ONE, restarting(), observed(each)).state.step == SOAKING
+def test_a_workload_that_is_not_due_is_not_restarted(workload: ObservedWorkload) -> None:
+    assert step(ONE, restarting(), observed(workload)).state.step == SOAKING
 
 
 def test_the_time_of_a_restart_that_no_runner_made_begins_again() -> None:
     late = NOW + ONE.timeout + 1
-    found = step(ONE, restarting("a"), observed(seen("a"), now=late))
+    decision = step(ONE, restarting("a"), observed(seen("a"), now=late))
 
-    assert (names(found), found.state.phase, dict(found.state.restarting)) == (
+    assert (names(decision), decision.state.phase, dict(decision.state.restarting)) == (
         ["a"],
         RUNNING,
         {"Deployment shop/a": PlannedRestart(NOW, late)},
@@ -172,27 +172,29 @@ def test_the_time_of_a_restart_that_no_runner_made_begins_again() -> None:
 
 def test_at_most_limits_workloads_are_restarted_at_once() -> None:
     document = upgrade(limits={"workloads": 2})
-    found = step(document, restarting("c"), observed(*(seen(each) for each in "abcd")))
+    decision = step(document, restarting("c"), observed(*(seen(name) for name in "abcd")))
 
-    assert names(found) == ["c", "a"]
-    assert found.state.reason == "waiting for one of 2 restarts (limits.workloads)"
+    assert names(decision) == ["c", "a"]
+    assert decision.state.reason == "waiting for one of 2 restarts (limits.workloads)"
 
 
 def test_a_step_decides_on_few_restarts_so_that_a_pause_has_an_effect_soon() -> None:
     document = upgrade(limits={"workloads": 99})
-    found = step(document, restarting(), observed(*(seen(f"{each:02}") for each in range(30))))
+    decision = step(document, restarting(), observed(*(seen(f"{number:02}") for number in range(30))))
 
-    assert (len(found.restarts), len(found.state.restarting)) == (10, 10)
+    assert (len(decision.restarts), len(decision.state.restarting)) == (10, 10)
 
 
 def test_the_pods_that_are_away_or_may_be_are_limited_in_all_and_in_each_namespace() -> None:
     document = upgrade(limits={"workloads": 9, "unavailablePods": 4, "unavailablePodsPerNamespace": 2})
 
-    found = step(
+    decision = step(
         document, restarting(), observed(seen("a", disrupts=2), seen("b", disrupts=1), seen("c", "pay", disrupts=1))
     )
-    assert names(found) == ["c", "a"]  # sorted by namespace; b would be the third pod of shop
-    assert found.state.reason == "waiting for unavailable pods of namespace shop (limits.unavailablePodsPerNamespace)"
+    assert names(decision) == ["c", "a"]  # sorted by namespace; b would be the third pod of shop
+    assert (
+        decision.state.reason == "waiting for unavailable pods of namespace shop (limits.unavailablePodsPerNamespace)"
+    )
     broken = seen("x", "ops", unavailable=4, old=0, wave=7, mark="up/900", trouble="Unschedulable")
     held = step(document, restarting(), observed(broken, seen("a", disrupts=1)))
     assert (names(held), held.state.reason) == (
@@ -210,9 +212,9 @@ def test_pods_that_were_not_available_before_the_upgrade_hold_up_nothing() -> No
 
 def test_workloads_whose_pods_are_not_available_already_are_restarted_last() -> None:
     broken = seen("a", unavailable=1, complete=False)
-    found = step(upgrade(limits={"workloads": 1}), restarting(), observed(broken, seen("b")))
+    decision = step(upgrade(limits={"workloads": 1}), restarting(), observed(broken, seen("b")))
 
-    assert names(found) == ["b"]
+    assert names(decision) == ["b"]
 
 
 def test_a_budget_that_allows_nothing_is_waited_for_and_its_workloads_take_turns() -> None:
@@ -236,7 +238,7 @@ def test_nothing_is_restarted_outside_a_window_or_while_the_control_plane_is_dow
 
 
 @pytest.mark.parametrize(
-    ("each", "fields", "reason"),
+    ("workload", "fields", "reason"),
     [
         (seen("a", mark=MARK, complete=False, new=1, fault="crashes"), {}, "Deployment shop/a: crashes"),
         (
@@ -253,23 +255,23 @@ def test_nothing_is_restarted_outside_a_window_or_while_the_control_plane_is_dow
 )
 @pytest.mark.parametrize("back", [False, True])
 def test_a_failure_pauses_or_rolls_back_and_says_why(
-    each: ObservedWorkload, fields: dict[str, Any], reason: str, back: bool
+    workload: ObservedWorkload, fields: dict[str, Any], reason: str, back: bool
 ) -> None:
     document = upgrade(onFailure="Rollback") if back else ONE
-    found = step(document, restarting("a"), observed(each, **fields))
+    decision = step(document, restarting("a"), observed(workload, **fields))
 
-    assert found.state.phase == (ROLLING_BACK if back else PAUSED)
-    assert reason in found.state.reason
-    assert found.restarts == ()
+    assert decision.state.phase == (ROLLING_BACK if back else PAUSED)
+    assert reason in decision.state.reason
+    assert decision.restarts == ()
     if back:
-        assert found.state.step == MOVING
-        assert dict(found.state.restarting) == dict(restarting("a").restarting), "it gives pods the new revision"
+        assert decision.state.step == MOVING
+        assert dict(decision.state.restarting) == dict(restarting("a").restarting), "it gives pods the new revision"
 
 
 def test_a_complete_rollout_whose_pods_are_not_seen_yet_is_waited_for() -> None:
-    found = step(ONE, restarting("a"), observed(seen("a", mark=MARK)))
+    decision = step(ONE, restarting("a"), observed(seen("a", mark=MARK)))
 
-    assert (found.state.phase, found.restarts) == (RUNNING, ())
+    assert (decision.state.phase, decision.restarts) == (RUNNING, ())
 
 
 @pytest.mark.parametrize(
@@ -293,8 +295,8 @@ def test_gates_decide_at_the_end_of_the_soak_time_and_no_data_is_not_a_pass(
     soaking = restarting().at(SOAKING, NOW)
 
     assert wants_gates(soaking)
-    found = step(document, soaking, observed(seen("a", new=2, old=0), gates=gates, now=NOW + waited)).state
-    assert (found.step if found.step == CHECKING else found.phase, found.reason) == (phase, reason)
+    after = step(document, soaking, observed(seen("a", new=2, old=0), gates=gates, now=NOW + waited)).state
+    assert (after.step if after.step == CHECKING else after.phase, after.reason) == (phase, reason)
 
 
 def test_new_pods_that_crash_while_soaking_fail_and_late_workloads_are_restarted() -> None:
@@ -310,9 +312,9 @@ def test_a_wave_without_available_pods_does_not_end_and_fails_after_the_timeout(
     soaking = restarting().at(SOAKING, NOW)
 
     def after(seconds: float, away: float, **fields: Any) -> tuple[str, str]:
-        each = seen("a", **{"new": 2, "old": 0, "unavailable": 1, "incomplete": away} | fields)
-        found = step(ONE, soaking, observed(each, gates=(), now=NOW + seconds)).state
-        return found.step if found.step == CHECKING else found.phase, found.reason
+        workload = seen("a", **{"new": 2, "old": 0, "unavailable": 1, "incomplete": away} | fields)
+        state = step(ONE, soaking, observed(workload, gates=(), now=NOW + seconds)).state
+        return state.step if state.step == CHECKING else state.phase, state.reason
 
     assert after(60, 29.0) == (CHECKING, "")
     assert after(60, 30.0) == (RUNNING, "waiting for the pods of Deployment shop/a")
@@ -357,8 +359,8 @@ def test_a_rollback_moves_the_tag_and_then_restarts_the_last_wave_first() -> Non
     assert step(ONE, back, observed(seen("a", new=2, old=0))).tag == PROD, "another writer moved it again"
     workloads = seen("a", new=2, old=0), seen("b", wave=1, new=1), seen("c", wave=1), seen("d", new=1)
     document = upgrade({"importance": "low"}, {"name": "rest"}, limits={"workloads": 2})
-    found = step(document, back, observed(*workloads, tag=PROD))
-    assert names(found) == ["b", "a"]
+    decision = step(document, back, observed(*workloads, tag=PROD))
+    assert names(decision) == ["b", "a"]
     assert step(ONE, back, observed(seen("c"), tag=PROD)).state.step == CHECKING
 
 
@@ -366,10 +368,10 @@ def test_a_rollback_ignores_windows_and_pauses_if_it_fails() -> None:
     document = upgrade(windows=[{"notBefore": "2026-01-01T00:00:00Z"}], onFailure="Rollback")
     back = going_back()
 
-    found = step(document, back, observed(seen("a", new=2, old=0), tag=PROD, hold="istiod"))
-    assert names(found) == ["a"]
-    rolling = seen("a", new=2, old=0, mark=mark_of(document, found.state), complete=False)
-    late = step(document, found.state, observed(rolling, tag=PROD, now=NOW + 700)).state
+    decision = step(document, back, observed(seen("a", new=2, old=0), tag=PROD, hold="istiod"))
+    assert names(decision) == ["a"]
+    rolling = seen("a", new=2, old=0, mark=mark_of(document, decision.state), complete=False)
+    late = step(document, decision.state, observed(rolling, tag=PROD, now=NOW + 700)).state
     assert (late.phase, late.back) == (PAUSED, True)
     assert apply_command(late, "resume", document, NOW).phase == ROLLING_BACK
 
@@ -401,16 +403,16 @@ def test_a_rollback_begins_with_broken_workloads_and_waits_for_none() -> None:
 def test_a_command_changes_the_state(verb: str) -> None:
     document = upgrade({"weight": 10}, {"weight": 100})
     state = replace(restarting("a"), phase=PAUSED, reason="why", deadline=1.0)
-    found = apply_command(state, verb, document, NOW)
+    after = apply_command(state, verb, document, NOW)
 
-    assert (found.phase, found.wave, bool(found.restarting)) == {
+    assert (after.phase, after.wave, bool(after.restarting)) == {
         "pause": (PAUSED, 0, True),
         "resume": (RUNNING, 0, True),
         "promote": (RUNNING, 1, True),
         "abort": (ABORTED, 0, True),
         "rollback": (ROLLING_BACK, 0, True),
     }[verb]
-    assert (found.deadline > NOW) == (verb in ("resume", "promote", "rollback"))
+    assert (after.deadline > NOW) == (verb in ("resume", "promote", "rollback"))
 
 
 def test_a_command_that_does_not_fit_the_state_is_refused() -> None:
@@ -461,8 +463,8 @@ def test_a_deadline_begins_with_the_first_window(windows: list[dict[str, str]], 
 
 
 def test_a_state_is_read_as_it_was_written_and_anything_else_is_refused() -> None:
-    left = (Remaining("Deployment shop/a", "blocked", "resume it"),)
-    state = restarting("a", reason="why", sidecars=(OLD, NEW), namespaces=("shop",)).with_remaining(left)
+    remaining = (Remaining("Deployment shop/a", "blocked", "resume it"),)
+    state = restarting("a", reason="why", sidecars=(OLD, NEW), namespaces=("shop",)).with_remaining(remaining)
 
     document = upgrade()
     status = state.to_status()
@@ -518,23 +520,23 @@ def test_the_time_in_which_nothing_is_observed_does_not_count_for_the_timeout() 
     assert step(ONE, restarting("a"), observed(rolling, tag=MOVED, now=late)).state.phase == PAUSED
 
     blind = step(ONE, restarting("a"), observed(tag=MOVED, now=late, blind="pods: cannot be reached")).state
-    found = step(ONE, blind, observed(rolling, tag=MOVED, now=late + 2)).state
-    assert (found.phase, found.reason) == (RUNNING, "")
+    after = step(ONE, blind, observed(rolling, tag=MOVED, now=late + 2)).state
+    assert (after.phase, after.reason) == (RUNNING, "")
 
 
 def test_a_second_upgrade_of_a_tag_pauses_before_it_changes_anything() -> None:
-    found = step(ONE, new_state(ONE, NOW, {}), observed(tag=PROD, rival="first", preflight=()))
+    decision = step(ONE, new_state(ONE, NOW, {}), observed(tag=PROD, rival="first", preflight=()))
 
-    assert (found.state.phase, found.tag) == (PAUSED, None)
-    assert found.state.reason.startswith("upgrade first of tag prod is under way")
+    assert (decision.state.phase, decision.tag) == (PAUSED, None)
+    assert decision.state.reason.startswith("upgrade first of tag prod is under way")
 
 
 def test_a_tag_that_cannot_be_read_fails_the_upgrade_with_the_writer() -> None:
     fault = observed(tag=None, tag_fault="the weights are ignored", tag_writer="kubectl-label")
 
-    found = step(ONE, restarting("a"), fault).state
-    assert (found.phase, found.cause) == (PAUSED, "TagChanged")
-    assert found.reason == (
+    after = step(ONE, restarting("a"), fault).state
+    assert (after.phase, after.cause) == (PAUSED, "TagChanged")
+    assert after.reason == (
         "tag prod was changed by another writer (kubectl-label): the weights are ignored; "
         "`injector upgrade resume up` writes it as the wave needs it"
     )
@@ -592,31 +594,31 @@ def test_the_reason_of_a_rollback_is_that_of_its_end_although_it_waited_for_some
 @pytest.mark.parametrize("back", [False, True])
 def test_an_upgrade_ends_with_the_names_of_what_is_left(back: bool) -> None:
     state = replace(going_back() if back else restarting(), step=CHECKING)
-    tag, left = PROD if back else MOVED, (Remaining("Pod shop/a", "bare", "delete it"),)
+    tag, remaining = PROD if back else MOVED, (Remaining("Pod shop/a", "bare", "delete it"),)
 
     assert step(ONE, state, observed(tag=tag)).state.phase == state.phase, "it waits for the survey"
     done = step(ONE, state, observed(tag=tag, remaining=())).state
     assert (done.phase, done.reason) == ((ROLLED_BACK, "rolled back: why") if back else (COMPLETED, ""))
-    soon = step(ONE, state, observed(tag=tag, remaining=left)).state
+    soon = step(ONE, state, observed(tag=tag, remaining=remaining)).state
     reason = f"1 workload is left: Pod shop/a{'; rolled back: why' if back else ''}"
     assert (soon.phase, soon.reason) == (state.phase, reason), "a rollout may be under way"
-    late = step(ONE, soon, observed(tag=tag, remaining=left, now=NOW + 31)).state
-    assert (late.phase, late.remaining, late.remaining_total) == (INCOMPLETE, left, 1)
+    late = step(ONE, soon, observed(tag=tag, remaining=remaining, now=NOW + 31)).state
+    assert (late.phase, late.remaining, late.remaining_total) == (INCOMPLETE, remaining, 1)
     accepted = apply_command(late, "accept", ONE, NOW)
-    assert (accepted.phase, accepted.cause, accepted.remaining) == (done.phase, "Accepted", left)
+    assert (accepted.phase, accepted.cause, accepted.remaining) == (done.phase, "Accepted", remaining)
 
 
 def test_workloads_that_an_upgrade_left_are_tried_again_with_a_new_mark() -> None:
     document = upgrade({"weight": 10}, {"weight": 100})
     tag = tag_in_wave(document, PROD, 1, ())
-    ended = replace(restarting(), phase=INCOMPLETE, step=CHECKING, wave=1)
+    incomplete = replace(restarting(), phase=INCOMPLETE, step=CHECKING, wave=1)
 
-    again = step(document, apply_command(ended, "resume", document, NOW), observed(tag=tag)).state
-    assert (again.phase, again.step, again.token > ended.token) == (RUNNING, RESTARTING, True)
-    found = step(
+    again = step(document, apply_command(incomplete, "resume", document, NOW), observed(tag=tag)).state
+    assert (again.phase, again.step, again.token > incomplete.token) == (RUNNING, RESTARTING, True)
+    decision = step(
         document, again, observed(seen("a", mark=MARK), seen("b", wave=1), seen("c", action="blocked"), tag=tag)
     )
-    assert names(found) == ["a", "b"]
+    assert names(decision) == ["a", "b"]
 
 
 def test_a_promoted_wave_still_counts_for_the_limits_of_the_next_one() -> None:
@@ -637,8 +639,8 @@ def test_a_rollback_restarts_a_workload_whose_new_pods_are_not_observed() -> Non
     back = going_back("a")
     rolling = seen("a", mark=MARK, complete=False)
 
-    found = step(ONE, back, observed(rolling, tag=PROD, now=NOW + 2))
-    assert names(found) == ["a"]
+    decision = step(ONE, back, observed(rolling, tag=PROD, now=NOW + 2))
+    assert names(decision) == ["a"]
 
 
 def test_a_rollback_waits_until_a_restart_that_was_only_decided_would_be_observed() -> None:
@@ -655,25 +657,25 @@ def test_a_rollback_keeps_the_limit_of_workloads_with_those_of_the_way_forward()
     back = going_back("a", "b", document=document)
     rolling = [seen(name, mark=MARK, complete=False, new=1, old=1) for name in "ab"]
 
-    found = step(document, back, observed(*rolling, seen("c", new=2, old=0), tag=PROD, now=NOW + 2))
-    assert names(found) == ["a", "b"]
+    decision = step(document, back, observed(*rolling, seen("c", new=2, old=0), tag=PROD, now=NOW + 2))
+    assert names(decision) == ["a", "b"]
 
 
 def test_a_restart_that_was_refused_once_and_then_made_is_not_refused() -> None:
     back = going_back()
     decided = step(ONE, back, observed(seen("a", new=1, old=1), tag=PROD)).state
-    made = seen("a", new=1, old=1, mark=mark_of(ONE, decided), complete=False)
+    restarted = seen("a", new=1, old=1, mark=mark_of(ONE, decided), complete=False)
 
     refused = {"Deployment shop/a": "exceeded quota"}
-    found = step(ONE, decided, observed(made, tag=PROD, refused=refused, now=NOW + 2)).state
-    assert (found.phase, found.reason) == (ROLLING_BACK, "")
+    after = step(ONE, decided, observed(restarted, tag=PROD, refused=refused, now=NOW + 2)).state
+    assert (after.phase, after.reason) == (ROLLING_BACK, "")
 
 
 def test_a_workload_that_only_the_survey_finds_is_restarted_before_a_rollback_ends() -> None:
     checking = replace(going_back(), step=CHECKING)
-    left = (Remaining("Deployment shop/a", "it was not restarted", "resume"),)
+    remaining = (Remaining("Deployment shop/a", "it was not restarted", "resume"),)
 
-    waits = step(ONE, checking, observed(seen("a"), tag=PROD, remaining=left)).state
+    waits = step(ONE, checking, observed(seen("a"), tag=PROD, remaining=remaining)).state
     assert (waits.phase, waits.step) == (ROLLING_BACK, CHECKING)
     assert step(ONE, waits, observed(seen("a", new=2, old=0), tag=PROD)).state.step == RESTARTING
 
@@ -706,10 +708,10 @@ def test_a_workload_that_is_tried_again_has_a_mark_of_its_own() -> None:
     )
 
     rolling = [seen(name, mark=MARK, new=1, old=1, complete=False) for name in "ab"]
-    found = step(ONE, state, observed(*rolling, now=NOW + 6))
-    assert names(found) == ["a"]
-    again = replace(rolling[0], mark=mark_of(ONE, found.state, A))
-    assert names(step(ONE, found.state, observed(again, rolling[1], now=NOW + 8))) == []
+    decision = step(ONE, state, observed(*rolling, now=NOW + 6))
+    assert names(decision) == ["a"]
+    again = replace(rolling[0], mark=mark_of(ONE, decision.state, A))
+    assert names(step(ONE, decision.state, observed(again, rolling[1], now=NOW + 8))) == []
 
 
 def test_broken_pods_of_a_retried_workload_count_once_they_can_be_new() -> None:
@@ -755,11 +757,11 @@ def test_a_workload_of_an_earlier_wave_is_tried_again_alone() -> None:
         (waiting, tag),
         (replace(waiting, step=CHECKING, phase=INCOMPLETE), tag_in_wave(document, PROD, 1, ())),
     ):
-        found = step(document, retried(state), observed(*late, tag=leads))
-        assert names(found) == ["a"], "the others of the wave are not tried again"
-        done = seen("a", mark=mark_of(document, found.state, A), new=2, old=0)
-        after = step(document, found.state, observed(done, late[1], tag=leads, now=NOW + 60)).state
-        assert (after.step, dict(after.restarting)) == (found.state.step, {})
+        decision = step(document, retried(state), observed(*late, tag=leads))
+        assert names(decision) == ["a"], "the others of the wave are not tried again"
+        done = seen("a", mark=mark_of(document, decision.state, A), new=2, old=0)
+        after = step(document, decision.state, observed(done, late[1], tag=leads, now=NOW + 60)).state
+        assert (after.step, dict(after.restarting)) == (decision.state.step, {})
 
 
 def test_a_retry_takes_a_skipped_workload_back_and_waits_for_its_wave() -> None:
@@ -782,8 +784,8 @@ def test_a_workload_that_does_not_recover_is_tried_again_in_a_rollback() -> None
     back = replace(going_back("a"), phase=PAUSED, cause="RestartFailed")
     state = retried(back)
 
-    found = step(ONE, state, observed(seen("a", mark=mark_of(ONE, back), complete=False, unavailable=1), tag=PROD))
-    assert names(found) == ["a"]
+    decision = step(ONE, state, observed(seen("a", mark=mark_of(ONE, back), complete=False, unavailable=1), tag=PROD))
+    assert names(decision) == ["a"]
 
 
 APPROVED = upgrade({"name": "one", "namespaces": ["shop"], "approval": True}, {"name": "rest", "approval": True})
@@ -791,11 +793,11 @@ APPROVED = upgrade({"name": "one", "namespaces": ["shop"], "approval": True}, {"
 
 def test_a_wave_waits_for_its_approval_first_and_without_a_deadline() -> None:
     begun = new_state(APPROVED, NOW, {})
-    found = step(APPROVED, begun, observed(tag=PROD, preflight=()))
-    assert (found.tag, found.state.step, found.state.waits_for_approval) == (None, PREFLIGHT, True)
-    assert found.state.reason == "wave one waits for its approval: run `injector upgrade promote up`"
+    decision = step(APPROVED, begun, observed(tag=PROD, preflight=()))
+    assert (decision.tag, decision.state.step, decision.state.waits_for_approval) == (None, PREFLIGHT, True)
+    assert decision.state.reason == "wave one waits for its approval: run `injector upgrade promote up`"
     for blind in ("", "the API server cannot be reached"):
-        late = step(APPROVED, found.state, observed(tag=PROD, now=begun.deadline + 9, blind=blind)).state
+        late = step(APPROVED, decision.state, observed(tag=PROD, now=begun.deadline + 9, blind=blind)).state
         assert step(APPROVED, late, observed(tag=PROD, now=begun.deadline + 19)).state.phase == RUNNING
 
 
