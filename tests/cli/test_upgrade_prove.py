@@ -256,6 +256,18 @@ def test_a_revision_without_an_istiod_is_an_error_with_the_remedy(proxied: Proxi
     assert_fails(plan(document, "--prove"), 64, 'no webhook of the cluster has the revision or tag "1-30"')
 
 
+def test_each_cluster_has_its_proof(proxied: Proxied, document: str) -> None:
+    proxied(for_lone(replacing_image(istio(), "wrong:1")))
+    clusters = ("--prove", "--context", "east", "--context", "west")
+
+    text, table = plan(document, *clusters).stdout, plan(document, *clusters, "-o", "table").stdout
+    data = json.loads(plan(document, *clusters, "-o", "json").stdout)["clusters"]
+
+    assert text.count(f"beside {WHERE}: 2 same, 1 differs\n") == 2
+    assert table.count("   differs: containers[istio-proxy].image\n") == 2
+    assert [(one["cluster"], one["proof"]["differs"]) for one in data] == [("east", 1), ("west", 1)]
+
+
 def test_files_are_compared_with_the_istiod_of_a_url(document: str, tmp_path: Path) -> None:
     files = written(tmp_path, *objects())
     with serving(for_lone(lambda _, review: answer(review))) as (url, received):
