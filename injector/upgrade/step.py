@@ -735,12 +735,17 @@ def _choose(
     if hold and candidates:
         return [], hold
     exhausted = set(inputs.observation.exhausted)
-    # In a rollback, injected gateways are restarted beside other workloads.
+    gateway_wave = inputs.upgrade.gateway_wave
     rooms = {last: _Room(inputs, under_way, exhausted, faults, of_last_wave=last) for last in (False, True)}
+    # Those of all waves may be left, or tried again. In a rollback, injected gateways are restarted beside other workloads.
+    is_busy = not back and (rooms[False].restarts > 0 or any(view.wave != gateway_wave for view in candidates))
     selected: list[ObservedWorkload] = []
     waiting = ""
     for view in candidates:
-        room = rooms[view.wave == inputs.upgrade.gateway_wave]
+        room = rooms[view.wave == gateway_wave]
+        if is_busy and view.wave == gateway_wave:
+            waiting = waiting or "waiting for the workloads before the injected gateways"
+            continue
         is_new = view.name not in under_way
         is_broken = back and (not is_new or (view.unavailable > 0 and not view.further))
         if is_new and room.restarts >= room.limits.workloads:

@@ -210,7 +210,12 @@ class World:
         if not self.state.back:
             needs = self.upgrade.waves[workload.wave].approval
             assert not needs or workload.wave in self.approved, f"{name} is restarted without an approval"
-            self.counts["restarts of gateways"] += workload.wave == self.upgrade.gateway_wave
+            if workload.wave == self.upgrade.gateway_wave:
+                self.counts["restarts of gateways"] += 1
+                others = [
+                    other for other in self.workloads.values() if other.is_rolling and other.wave != workload.wave
+                ]
+                assert not others or others[0].mark in self.retried, f"{name} is restarted beside {others[0].key}"
         self.counts["restarts of retries"] += mark in self.retried
         workload.marks.append(mark)
         workload.mark, workload.stale, workload.version = mark, workload.pods.copy(), workload.version + 1

@@ -256,9 +256,24 @@ def test_a_restart_under_way_whose_namespace_has_left_the_tag_counts_for_all_lim
     state = replace(in_last_wave(document), restarting={"Deployment edge/a": PlannedRestart(NOW, NOW)})
     moved = gateway("a", wave=-1, action="stays", complete=False)
 
-    for view in (gateway("b"), seen("c")):
+    for view, limit in ((gateway("b"), "workloads before"), (seen("c"), "one of 1 restarts (limits.")):
         decision = step(document, replace(state, rest=True), observed(moved, view))
-        assert (decision.restarts, decision.state.reason[:27]) == ((), "waiting for one of 1 restar")
+        assert (decision.restarts, limit in decision.state.reason) == ((), True)
+
+
+def test_gateways_are_last_among_the_workloads_that_an_incomplete_upgrade_tries_again() -> None:
+    document = upgrade()
+    state = replace(in_last_wave(document), rest=True)
+    both = seen("z"), gateway("a")
+    first = step(document, state, observed(*both))
+    assert (names(first), first.state.reason) == (["z"], "waiting for the workloads before the injected gateways")
+
+    mark = mark_of(document, first.state)
+    rolling = replace(both[0], mark=mark, complete=False, old=1, new=1)
+    second = step(document, first.state, observed(rolling, both[1]))
+    assert names(second) == []
+    ready = replace(both[0], mark=mark, old=0, new=2)
+    assert names(step(document, second.state, observed(ready, both[1]))) == ["a"]
 
 
 def test_a_rollback_restarts_gateways_first_and_one_at_a_time() -> None:
