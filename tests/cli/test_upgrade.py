@@ -288,6 +288,21 @@ def test_the_api_server_checks_some_of_the_new_pods(document: str, monkeypatch: 
     assert (f"{denied}Deployment dev/api\n" in one, denied in none) == (True, False)
 
 
+@pytest.mark.parametrize(("surge", "blocked"), [(1, 1), (0, 0)])
+def test_a_full_quota_blocks_only_a_restart_that_needs_one_more_pod(
+    document: str, monkeypatch: pytest.MonkeyPatch, surge: int, blocked: int
+) -> None:
+    objects = copy.deepcopy(CLUSTER)
+    for item in objects:
+        if item["kind"] == "Deployment":
+            item["spec"]["strategy"] = {"rollingUpdate": {"maxSurge": surge, "maxUnavailable": 1 - surge}}
+    full = 'pods "x" is forbidden: exceeded quota: pods, requested: pods=1, used: pods=2, limited: pods=2'
+    reached(monkeypatch, FakeKube(*objects, refuses=lambda _: (403, full)))
+
+    entries = json.loads(run("plan", document, "-o", "json").stdout)["workloads"]
+    assert [entry["name"] for entry in entries if "exceeded quota" in str(entry)] == ["api", "web"] * blocked
+
+
 def test_that_the_api_server_cannot_be_asked_is_a_note(document: str, monkeypatch: pytest.MonkeyPatch) -> None:
     reached(monkeypatch, FakeKube(*CLUSTER, refuses=lambda _: (503, "is overloaded")))
 

@@ -74,6 +74,11 @@ def test_only_the_waves_that_are_asked_for_are_compared() -> None:
             "limits.unavailablePodsPerNamespace is 3: raise it, or use the strategy RollingUpdate",
         ),
         ({"restart": Restart("", 11)}, "blocked", "takes away 11 pods at once, and limits.unavailablePods is 10"),
+        (
+            {"restart": Restart("", 11)},
+            "blocked",
+            "raise it, or use the strategy RollingUpdate with a lower maxUnavailable",
+        ),
     ],
 )
 def test_a_workload_is_restarted_unless_there_is_a_reason(fields: dict[str, Any], action: str, note: str) -> None:

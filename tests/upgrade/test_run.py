@@ -16,6 +16,7 @@ from injector.cluster.session import Session
 from injector.errors import ClusterError, UsageError
 from injector.metrics import Metrics
 from injector.revisions.tags import Tag
+from injector.upgrade.observe import Watches
 from injector.upgrade.plan import Workload
 from injector.upgrade.run import EVENTS, Runner
 from injector.upgrade.state import (
@@ -378,3 +379,13 @@ async def test_a_wave_that_waits_for_its_approval_is_told_of_and_tries_no_pod() 
     await run.store("").command("promote", run.now())
     assert (await task).phase == COMPLETED
     assert run.api.dry_runs == 3
+
+
+@in_fake_time
+async def test_the_deadline_counts_while_the_watches_do_not_show_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Watches, "fault", property(lambda _: "pods: the watch is late"))
+    run = Run(fleet(), {"deadline": "1m"})
+    state = await run.run()
+
+    assert (state.phase, state.cause, run.moved) == (PAUSED, "DeadlineExceeded", [])
+    assert any(said.reason == "pods: the watch is late" for said in run.said)
