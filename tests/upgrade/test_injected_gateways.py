@@ -251,7 +251,7 @@ def test_more_gateways_at_a_time_stay_within_their_own_limits_of_pods() -> None:
     assert "(injectedGateways.limits.unavailablePods" in decision.state.reason
 
 
-def test_a_restart_under_way_whose_namespace_has_left_the_tag_counts_for_all_limits() -> None:
+def test_a_restart_under_way_that_has_left_the_tag_counts_for_all_limits() -> None:
     document = upgrade(limits={"workloads": 1})
     state = replace(in_last_wave(document), restarting={"Deployment edge/a": PlannedRestart(NOW, NOW)})
     moved = gateway("a", wave=-1, action="stays", complete=False)
@@ -261,7 +261,7 @@ def test_a_restart_under_way_whose_namespace_has_left_the_tag_counts_for_all_lim
         assert (decision.restarts, limit in decision.state.reason) == ((), True)
 
 
-def test_gateways_are_last_among_the_workloads_that_an_incomplete_upgrade_tries_again() -> None:
+def test_gateways_are_last_among_the_workloads_that_are_tried_again() -> None:
     document = upgrade()
     state = replace(in_last_wave(document), rest=True)
     both = seen("z"), gateway("a")
