@@ -33,7 +33,7 @@ from injector.upgrade.step import ObservedWorkload, mark_of, step
 from tests.factories import make_pod
 from tests.revisions.fakes import WITH_GATEWAY, revision_of
 from tests.upgrade.fleets import NEW, OLD, PROD, fleet, upgrade, workload
-from tests.upgrade.test_step import NOW, names, observed, restarting, seen
+from tests.upgrade.test_step import NOW, names, observation, observed, restarting
 
 GATEWAY: dict[str, Any] = {"templates": "gateway"}
 EDGE = {"istio": "ingressgateway"}
@@ -213,7 +213,7 @@ def test_the_plan_warns_of_a_restart_that_takes_away_all_pods_of_a_gateway(
 
 
 def gateway(name: str, place: str = "edge", **fields: Any) -> ObservedWorkload:
-    return seen(name, place, **{"wave": 1, **fields})
+    return observation(name, place, **{"wave": 1, **fields})
 
 
 def in_last_wave(document: Upgrade, step_name: str = RESTARTING) -> State:
@@ -256,7 +256,7 @@ def test_a_restart_under_way_that_has_left_the_tag_counts_for_all_limits() -> No
     state = replace(in_last_wave(document), restarting={"Deployment edge/a": PlannedRestart(NOW, NOW)})
     moved = gateway("a", wave=-1, action="stays", complete=False)
 
-    for view, limit in ((gateway("b"), "workloads before"), (seen("c"), "one of 1 restarts (limits.")):
+    for view, limit in ((gateway("b"), "workloads before"), (observation("c"), "one of 1 restarts (limits.")):
         decision = step(document, replace(state, rest=True), observed(moved, view))
         assert (decision.restarts, limit in decision.state.reason) == ((), True)
 
@@ -264,7 +264,7 @@ def test_a_restart_under_way_that_has_left_the_tag_counts_for_all_limits() -> No
 def test_gateways_are_last_among_the_workloads_that_are_tried_again() -> None:
     document = upgrade()
     state = replace(in_last_wave(document), rest=True)
-    both = seen("z"), gateway("a")
+    both = observation("z"), gateway("a")
     first = step(document, state, observed(*both))
     assert (names(first), first.state.reason) == (["z"], "waiting for the workloads before the injected gateways")
 
@@ -280,7 +280,7 @@ def test_a_rollback_restarts_gateways_first_and_one_at_a_time() -> None:
     document = upgrade(limits={"workloads": 2})
     back = in_last_wave(document).rolling_back(document, NOW, "PodsFailed", "why")
     back = step(document, back, observed(tag=PROD)).state
-    views = [gateway(name, new=2, old=0) for name in "ab"] + [seen(name, new=2, old=0) for name in "wxyz"]
+    views = [gateway(name, new=2, old=0) for name in "ab"] + [observation(name, new=2, old=0) for name in "wxyz"]
     decision = step(document, back, observed(*views, tag=PROD))
 
     assert names(decision) == ["a", "w", "x"]
@@ -294,7 +294,7 @@ def test_an_upgrade_without_gateways_has_no_wave_for_them() -> None:
     soaking, late = restarting().at(SOAKING, NOW), NOW + 60
     states = [
         step(document, soaking, observed(*views, now=late, gates=())).state
-        for views in ([seen("a", old=0, new=2)], [seen("a", old=0, new=2), gateway("b")])
+        for views in ([observation("a", old=0, new=2)], [observation("a", old=0, new=2), gateway("b")])
     ]
 
     assert [(state.step, state.wave, len(waves_of(document, state))) for state in states] == [
@@ -318,7 +318,7 @@ def test_the_last_wave_soaks_for_its_own_time() -> None:
 def test_a_gateway_that_appears_late_is_restarted_when_the_upgrade_is_resumed() -> None:
     document = upgrade()
     checking = restarting().at(CHECKING, NOW)
-    resumed_state = step(document, checking, observed(seen("a", old=0, new=2), gateway("late"))).state
+    resumed_state = step(document, checking, observed(observation("a", old=0, new=2), gateway("late"))).state
     assert (resumed_state.phase, resumed_state.wave, resumed_state.injected_gateways) == (RUNNING, 0, True)
 
     resumed = apply_command(replace(resumed_state, phase=INCOMPLETE), "resume", document, NOW)
@@ -329,8 +329,8 @@ def test_a_gateway_that_appears_late_is_restarted_when_the_upgrade_is_resumed() 
 
 def test_gateways_that_are_gone_hold_up_nothing() -> None:
     document = upgrade(soak="0s")
-    state = step(document, in_last_wave(document), observed(seen("a", old=0, new=2))).state
+    state = step(document, in_last_wave(document), observed(observation("a", old=0, new=2))).state
     assert (state.step, state.injected_gateways, len(waves_of(document, state))) == (SOAKING, False, 2)
 
-    checking = step(document, state, observed(seen("a", old=0, new=2), gates=())).state
-    assert step(document, checking, observed(seen("a", old=0, new=2), remaining=())).state.phase == COMPLETED
+    checking = step(document, state, observed(observation("a", old=0, new=2), gates=())).state
+    assert step(document, checking, observed(observation("a", old=0, new=2), remaining=())).state.phase == COMPLETED

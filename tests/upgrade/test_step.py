@@ -57,7 +57,7 @@ def key(name: str, place: str = "shop") -> Key:
     return Key(place, "Deployment", name)
 
 
-def seen(name: str, place: str = "shop", **fields: Any) -> ObservedWorkload:
+def observation(name: str, place: str = "shop", **fields: Any) -> ObservedWorkload:
     known: dict[str, Any] = {"action": "restart", "wave": 0, "old": 2}
     return ObservedWorkload(key(name, place), **known | fields)
 
@@ -109,8 +109,8 @@ def test_a_preflight_that_fails_is_repeated_and_then_pauses() -> None:
 def test_the_tag_moves_before_the_first_restart() -> None:
     moving = new_state(ONE, NOW, {}).at(MOVING, NOW)
 
-    assert step(ONE, moving, observed(seen("a"), tag=prepare_tag(ONE, PROD))) == Transition(moving, tag=MOVED)
-    decision = step(ONE, moving, observed(seen("a")))
+    assert step(ONE, moving, observed(observation("a"), tag=prepare_tag(ONE, PROD))) == Transition(moving, tag=MOVED)
+    decision = step(ONE, moving, observed(observation("a")))
     assert (decision.state.step, decision.state.token, decision.restarts) == (RESTARTING, NOW, ())
 
 
@@ -133,25 +133,25 @@ def test_a_tag_that_another_writer_changes_before_a_wave_keeps_the_change() -> N
 
 
 def test_a_restart_is_stored_before_it_is_made_and_repeated_until_it_is_seen() -> None:
-    first = step(ONE, restarting(), observed(seen("a")))
+    first = step(ONE, restarting(), observed(observation("a")))
     assert (names(first), dict(first.state.restarting)) == (["a"], {"Deployment shop/a": PlannedRestart(NOW, NOW)})
 
-    again = step(ONE, first.state, observed(seen("a")))
+    again = step(ONE, first.state, observed(observation("a")))
     assert (names(again), again.state) == (["a"], first.state)
-    rolling = step(ONE, first.state, observed(seen("a", mark=MARK, complete=False, new=1, old=1)))
+    rolling = step(ONE, first.state, observed(observation("a", mark=MARK, complete=False, new=1, old=1)))
     assert (names(rolling), rolling.state.restarting) == ([], first.state.restarting)
-    done = step(ONE, first.state, observed(seen("a", mark=MARK, new=2, old=0)))
+    done = step(ONE, first.state, observed(observation("a", mark=MARK, new=2, old=0)))
     assert (done.state.step, dict(done.state.restarting)) == (SOAKING, {})
 
 
 @pytest.mark.parametrize(
     "workload",
     [
-        seen("a", new=2, old=0),
-        seen("a", mark=MARK),
-        seen("a", action="blocked"),
-        seen("a", action="done", old=0),
-        seen("a", wave=1),
+        observation("a", new=2, old=0),
+        observation("a", mark=MARK),
+        observation("a", action="blocked"),
+        observation("a", action="done", old=0),
+        observation("a", wave=1),
     ],
     ids=["restarted by itself", "restarted in this wave", "blocked", "done", "another wave"],
 )
@@ -161,7 +161,7 @@ def test_a_workload_that_is_not_due_is_not_restarted(workload: ObservedWorkload)
 
 def test_the_time_of_a_restart_that_no_runner_made_begins_again() -> None:
     late = NOW + ONE.timeout + 1
-    decision = step(ONE, restarting("a"), observed(seen("a"), now=late))
+    decision = step(ONE, restarting("a"), observed(observation("a"), now=late))
 
     assert (names(decision), decision.state.phase, dict(decision.state.restarting)) == (
         ["a"],
@@ -172,7 +172,7 @@ def test_the_time_of_a_restart_that_no_runner_made_begins_again() -> None:
 
 def test_at_most_limits_workloads_are_restarted_at_once() -> None:
     document = upgrade(limits={"workloads": 2})
-    decision = step(document, restarting("c"), observed(*(seen(name) for name in "abcd")))
+    decision = step(document, restarting("c"), observed(*(observation(name) for name in "abcd")))
 
     assert names(decision) == ["c", "a"]
     assert decision.state.reason == "waiting for one of 2 restarts (limits.workloads)"
@@ -180,7 +180,7 @@ def test_at_most_limits_workloads_are_restarted_at_once() -> None:
 
 def test_a_step_decides_on_few_restarts_so_that_a_pause_has_an_effect_soon() -> None:
     document = upgrade(limits={"workloads": 99})
-    decision = step(document, restarting(), observed(*(seen(f"{number:02}") for number in range(30))))
+    decision = step(document, restarting(), observed(*(observation(f"{number:02}") for number in range(30))))
 
     assert (len(decision.restarts), len(decision.state.restarting)) == (10, 10)
 
@@ -189,14 +189,16 @@ def test_the_pods_that_are_away_or_may_be_are_limited_in_all_and_in_each_namespa
     document = upgrade(limits={"workloads": 9, "unavailablePods": 4, "unavailablePodsPerNamespace": 2})
 
     decision = step(
-        document, restarting(), observed(seen("a", disrupts=2), seen("b", disrupts=1), seen("c", "pay", disrupts=1))
+        document,
+        restarting(),
+        observed(observation("a", disrupts=2), observation("b", disrupts=1), observation("c", "pay", disrupts=1)),
     )
     assert names(decision) == ["c", "a"]  # sorted by namespace; b would be the third pod of shop
     assert (
         decision.state.reason == "waiting for unavailable pods of namespace shop (limits.unavailablePodsPerNamespace)"
     )
-    broken = seen("x", "ops", unavailable=4, old=0, wave=7, mark="up/900", trouble="Unschedulable")
-    held = step(document, restarting(), observed(broken, seen("a", disrupts=1)))
+    broken = observation("x", "ops", unavailable=4, old=0, wave=7, mark="up/900", trouble="Unschedulable")
+    held = step(document, restarting(), observed(broken, observation("a", disrupts=1)))
     assert (names(held), held.state.reason) == (
         [],
         "waiting for 4 unavailable pods (limits.unavailablePods): Deployment ops/x has 4 (Unschedulable)",
@@ -204,15 +206,15 @@ def test_the_pods_that_are_away_or_may_be_are_limited_in_all_and_in_each_namespa
 
 
 def test_pods_that_were_not_available_before_the_upgrade_hold_up_nothing() -> None:
-    broken = seen("old", unavailable=12, disrupts=3, complete=False)
-    first = step(ONE, restarting(), observed(broken, seen("a", disrupts=1), seen("b", disrupts=1)))
+    broken = observation("old", unavailable=12, disrupts=3, complete=False)
+    first = step(ONE, restarting(), observed(broken, observation("a", disrupts=1), observation("b", disrupts=1)))
 
     assert (names(first), first.state.reason) == (["a", "b", "old"], "")
 
 
 def test_workloads_whose_pods_are_not_available_already_are_restarted_last() -> None:
-    broken = seen("a", unavailable=1, complete=False)
-    decision = step(upgrade(limits={"workloads": 1}), restarting(), observed(broken, seen("b")))
+    broken = observation("a", unavailable=1, complete=False)
+    decision = step(upgrade(limits={"workloads": 1}), restarting(), observed(broken, observation("b")))
 
     assert names(decision) == ["b"]
 
@@ -220,37 +222,41 @@ def test_workloads_whose_pods_are_not_available_already_are_restarted_last() -> 
 def test_a_budget_that_allows_nothing_is_waited_for_and_its_workloads_take_turns() -> None:
     budgets = frozenset({"shop/pdb"})
 
-    waits = step(ONE, restarting(), observed(seen("a", budgets=budgets), exhausted=budgets))
+    waits = step(ONE, restarting(), observed(observation("a", budgets=budgets), exhausted=budgets))
     assert (names(waits), waits.state.reason) == ([], "waiting for PodDisruptionBudget shop/pdb")
-    turns = step(ONE, restarting(), observed(seen("a", budgets=budgets), seen("b", budgets=budgets), seen("c")))
+    turns = step(
+        ONE,
+        restarting(),
+        observed(observation("a", budgets=budgets), observation("b", budgets=budgets), observation("c")),
+    )
     assert names(turns) == ["a", "c"]
 
 
 def test_nothing_is_restarted_outside_a_window_or_while_the_control_plane_is_down() -> None:
     window = {"windows": [{"notBefore": "2026-01-01T00:00:00Z"}]}
 
-    outside = step(upgrade(**window), restarting(), observed(seen("a")))
+    outside = step(upgrade(**window), restarting(), observed(observation("a")))
     assert (names(outside), outside.state.reason) == ([], "waiting for a window")
-    held = step(ONE, restarting(), observed(seen("a"), hold="istiod"))
+    held = step(ONE, restarting(), observed(observation("a"), hold="istiod"))
     assert (names(held), held.state.reason) == ([], "waiting for istiod")
-    before = step(upgrade(**window), new_state(ONE, NOW, {}), observed(seen("a"), tag=PROD, preflight=()))
+    before = step(upgrade(**window), new_state(ONE, NOW, {}), observed(observation("a"), tag=PROD, preflight=()))
     assert (before.state.step, before.tag, before.state.reason) == (PREFLIGHT, None, "waiting for a window")
 
 
 @pytest.mark.parametrize(
     ("workload", "fields", "reason"),
     [
-        (seen("a", mark=MARK, complete=False, new=1, fault="crashes"), {}, "Deployment shop/a: crashes"),
+        (observation("a", mark=MARK, complete=False, new=1, fault="crashes"), {}, "Deployment shop/a: crashes"),
         (
-            seen("a", mark=MARK, complete=False, new=1, unavailable=1),
+            observation("a", mark=MARK, complete=False, new=1, unavailable=1),
             {"now": NOW + 601},
             "not complete after 600 s: pods left: 2, not available: 1",
         ),
-        (seen("a", mark=MARK, quiet=30.0), {}, "its new pods do not have revision 1-30"),
-        (seen("a", mark=MARK, quiet=30.0, old=0, desired=2), {}, "its new pods do not have revision 1-30"),
-        (seen("a"), {"refused": {"Deployment shop/a": "no"}}, "Deployment shop/a: the restart is refused: no"),
-        (seen("a"), {"tag": PROD}, "tag prod was changed by another writer"),
-        (seen("a"), {"now": NOW + 86401}, "the deadline has passed"),
+        (observation("a", mark=MARK, quiet=30.0), {}, "its new pods do not have revision 1-30"),
+        (observation("a", mark=MARK, quiet=30.0, old=0, desired=2), {}, "its new pods do not have revision 1-30"),
+        (observation("a"), {"refused": {"Deployment shop/a": "no"}}, "Deployment shop/a: the restart is refused: no"),
+        (observation("a"), {"tag": PROD}, "tag prod was changed by another writer"),
+        (observation("a"), {"now": NOW + 86401}, "the deadline has passed"),
     ],
 )
 @pytest.mark.parametrize("back", [False, True])
@@ -269,7 +275,7 @@ def test_a_failure_pauses_or_rolls_back_and_says_why(
 
 
 def test_a_complete_rollout_whose_pods_are_not_seen_yet_is_waited_for() -> None:
-    decision = step(ONE, restarting("a"), observed(seen("a", mark=MARK)))
+    decision = step(ONE, restarting("a"), observed(observation("a", mark=MARK)))
 
     assert (decision.state.phase, decision.restarts) == (RUNNING, ())
 
@@ -295,16 +301,16 @@ def test_gates_decide_at_the_end_of_the_soak_time_and_no_data_is_not_a_pass(
     soaking = restarting().at(SOAKING, NOW)
 
     assert wants_gates(soaking)
-    after = step(document, soaking, observed(seen("a", new=2, old=0), gates=gates, now=NOW + waited)).state
+    after = step(document, soaking, observed(observation("a", new=2, old=0), gates=gates, now=NOW + waited)).state
     assert (after.step if after.step == CHECKING else after.phase, after.reason) == (phase, reason)
 
 
 def test_new_pods_that_crash_while_soaking_fail_and_late_workloads_are_restarted() -> None:
     soaking = restarting().at(SOAKING, NOW)
 
-    crash = step(ONE, soaking, observed(seen("a", new=2, old=0, fault="crashes"))).state
+    crash = step(ONE, soaking, observed(observation("a", new=2, old=0, fault="crashes"))).state
     assert (crash.phase, crash.reason) == (PAUSED, "Deployment shop/a: crashes")
-    late = step(ONE, soaking, observed(seen("a"))).state
+    late = step(ONE, soaking, observed(observation("a"))).state
     assert (late.step, late.token) == (RESTARTING, soaking.token)
 
 
@@ -312,7 +318,7 @@ def test_a_wave_without_available_pods_does_not_end_and_fails_after_the_timeout(
     soaking = restarting().at(SOAKING, NOW)
 
     def after(seconds: float, away: float, **fields: Any) -> tuple[str, str]:
-        workload = seen("a", **{"new": 2, "old": 0, "unavailable": 1, "incomplete": away} | fields)
+        workload = observation("a", **{"new": 2, "old": 0, "unavailable": 1, "incomplete": away} | fields)
         state = step(ONE, soaking, observed(workload, gates=(), now=NOW + seconds)).state
         return state.step if state.step == CHECKING else state.phase, state.reason
 
@@ -324,7 +330,7 @@ def test_a_wave_without_available_pods_does_not_end_and_fails_after_the_timeout(
 
 
 def test_a_workload_that_is_larger_than_the_limits_fails_after_the_others() -> None:
-    large, other = seen("large", disrupts=11), seen("other", disrupts=1)
+    large, other = observation("large", disrupts=11), observation("other", disrupts=1)
 
     first = step(ONE, restarting(), observed(large, other))
     assert names(first) == ["other"]
@@ -336,7 +342,7 @@ def test_a_workload_that_is_larger_than_the_limits_fails_after_the_others() -> N
         "Deployment shop/large: a restart takes away 11 pods at once, and limits.unavailablePods is 10" in last.reason
     )
     back = going_back()
-    stays = step(ONE, back, observed(seen("large", new=11, old=0, disrupts=11), tag=PROD)).state
+    stays = step(ONE, back, observed(observation("large", new=11, old=0, disrupts=11), tag=PROD)).state
     assert (stays.phase, stays.reason) == (PAUSED, last.reason)
 
 
@@ -355,22 +361,27 @@ def test_a_rollback_moves_the_tag_and_then_restarts_the_last_wave_first() -> Non
     back = going_back()
 
     moving = restarting().rolling_back(ONE, NOW, "PodsFailed", "why")
-    assert step(ONE, moving, observed(seen("a", new=2, old=0))).tag == PROD
-    assert step(ONE, back, observed(seen("a", new=2, old=0))).tag == PROD, "another writer moved it again"
-    workloads = seen("a", new=2, old=0), seen("b", wave=1, new=1), seen("c", wave=1), seen("d", new=1)
+    assert step(ONE, moving, observed(observation("a", new=2, old=0))).tag == PROD
+    assert step(ONE, back, observed(observation("a", new=2, old=0))).tag == PROD, "another writer moved it again"
+    workloads = (
+        observation("a", new=2, old=0),
+        observation("b", wave=1, new=1),
+        observation("c", wave=1),
+        observation("d", new=1),
+    )
     document = upgrade({"importance": "low"}, {"name": "rest"}, limits={"workloads": 2})
     decision = step(document, back, observed(*workloads, tag=PROD))
     assert names(decision) == ["b", "a"]
-    assert step(ONE, back, observed(seen("c"), tag=PROD)).state.step == CHECKING
+    assert step(ONE, back, observed(observation("c"), tag=PROD)).state.step == CHECKING
 
 
 def test_a_rollback_ignores_windows_and_pauses_if_it_fails() -> None:
     document = upgrade(windows=[{"notBefore": "2026-01-01T00:00:00Z"}], onFailure="Rollback")
     back = going_back()
 
-    decision = step(document, back, observed(seen("a", new=2, old=0), tag=PROD, hold="istiod"))
+    decision = step(document, back, observed(observation("a", new=2, old=0), tag=PROD, hold="istiod"))
     assert names(decision) == ["a"]
-    rolling = seen("a", new=2, old=0, mark=mark_of(document, decision.state), complete=False)
+    rolling = observation("a", new=2, old=0, mark=mark_of(document, decision.state), complete=False)
     late = step(document, decision.state, observed(rolling, tag=PROD, now=NOW + 700)).state
     assert (late.phase, late.back) == (PAUSED, True)
     assert apply_command(late, "resume", document, NOW).phase == ROLLING_BACK
@@ -379,8 +390,8 @@ def test_a_rollback_ignores_windows_and_pauses_if_it_fails() -> None:
 def test_a_rollback_begins_with_broken_workloads_and_waits_for_none() -> None:
     document = upgrade(limits={"unavailablePods": 9, "unavailablePodsPerNamespace": 1})
     back = going_back()
-    stuck = seen("stuck", disrupts=1, new=1, old=1, unavailable=2, complete=False)
-    other = seen("a", disrupts=1, new=2, old=0)
+    stuck = observation("stuck", disrupts=1, new=1, old=1, unavailable=2, complete=False)
+    other = observation("a", disrupts=1, new=2, old=0)
 
     first = step(document, back, observed(other, stuck, tag=PROD))
     assert (names(first), first.state.reason) == (
@@ -517,7 +528,7 @@ def test_the_deadline_counts_although_the_cluster_cannot_be_observed() -> None:
 
 
 def test_the_time_in_which_nothing_is_observed_does_not_count_for_the_timeout() -> None:
-    late, rolling = NOW + ONE.timeout + 60, seen("a", mark=MARK, complete=False, new=1, old=1)
+    late, rolling = NOW + ONE.timeout + 60, observation("a", mark=MARK, complete=False, new=1, old=1)
     assert step(ONE, restarting("a"), observed(rolling, tag=MOVED, now=late)).state.phase == PAUSED
 
     blind = step(ONE, restarting("a"), observed(tag=MOVED, now=late, blind="pods: cannot be reached")).state
@@ -575,7 +586,7 @@ def test_a_rollout_is_complete_before_the_workload_is_restarted_again() -> None:
     state = replace(apply_command(paused, "resume", ONE, NOW), cause="", reason="")
     assert state.token > restarting("a").token
 
-    rolling = seen("a", mark=MARK, complete=False, new=1, old=1)
+    rolling = observation("a", mark=MARK, complete=False, new=1, old=1)
     assert names(step(ONE, state, observed(rolling, tag=MOVED))) == []
     complete = step(ONE, state, observed(replace(rolling, complete=True), tag=MOVED, now=NOW + 40))
     assert names(complete) == ["a"]
@@ -617,7 +628,9 @@ def test_workloads_that_an_upgrade_left_are_tried_again_with_a_new_mark() -> Non
     again = step(document, apply_command(incomplete, "resume", document, NOW), observed(tag=tag)).state
     assert (again.phase, again.step, again.token > incomplete.token) == (RUNNING, RESTARTING, True)
     decision = step(
-        document, again, observed(seen("a", mark=MARK), seen("b", wave=1), seen("c", action="blocked"), tag=tag)
+        document,
+        again,
+        observed(observation("a", mark=MARK), observation("b", wave=1), observation("c", action="blocked"), tag=tag),
     )
     assert names(decision) == ["a", "b"]
 
@@ -627,18 +640,18 @@ def test_a_promoted_wave_still_counts_for_the_limits_of_the_next_one() -> None:
     tag = tag_in_wave(document, PROD, 1, ())
     promoted = apply_command(restarting("a", "b"), "promote", document, NOW)
     second = replace(promoted, step=RESTARTING, token=NOW + 60, since=NOW + 60)
-    rolling = [seen(name, mark=MARK, complete=False, new=1, old=1) for name in "ab"]
+    rolling = [observation(name, mark=MARK, complete=False, new=1, old=1) for name in "ab"]
 
     late = NOW + 91
-    full = step(document, second, observed(*rolling, seen("c", wave=1), tag=tag, now=late))
+    full = step(document, second, observed(*rolling, observation("c", wave=1), tag=tag, now=late))
     assert names(full) == []
     done = [replace(rolling[0], complete=True, new=2, old=0), rolling[1]]
-    assert names(step(document, full.state, observed(*done, seen("c", wave=1), tag=tag, now=late))) == ["c"]
+    assert names(step(document, full.state, observed(*done, observation("c", wave=1), tag=tag, now=late))) == ["c"]
 
 
 def test_a_rollback_restarts_a_workload_whose_new_pods_are_not_observed() -> None:
     back = going_back("a")
-    rolling = seen("a", mark=MARK, complete=False)
+    rolling = observation("a", mark=MARK, complete=False)
 
     decision = step(ONE, back, observed(rolling, tag=PROD, now=NOW + 2))
     assert names(decision) == ["a"]
@@ -647,25 +660,25 @@ def test_a_rollback_restarts_a_workload_whose_new_pods_are_not_observed() -> Non
 def test_a_rollback_waits_until_a_restart_that_was_only_decided_would_be_observed() -> None:
     back = going_back("a")
 
-    early = step(ONE, back, observed(seen("a"), tag=PROD, now=NOW + 2))
+    early = step(ONE, back, observed(observation("a"), tag=PROD, now=NOW + 2))
     assert (early.state.step, names(early)) == (RESTARTING, [])
-    late = step(ONE, early.state, observed(seen("a"), tag=PROD, now=NOW + 31))
+    late = step(ONE, early.state, observed(observation("a"), tag=PROD, now=NOW + 31))
     assert (late.state.step, dict(late.state.restarting)) == (CHECKING, {})
 
 
 def test_a_rollback_keeps_the_limit_of_workloads_with_those_of_the_way_forward() -> None:
     document = upgrade(limits={"workloads": 2})
     back = going_back("a", "b", document=document)
-    rolling = [seen(name, mark=MARK, complete=False, new=1, old=1) for name in "ab"]
+    rolling = [observation(name, mark=MARK, complete=False, new=1, old=1) for name in "ab"]
 
-    decision = step(document, back, observed(*rolling, seen("c", new=2, old=0), tag=PROD, now=NOW + 2))
+    decision = step(document, back, observed(*rolling, observation("c", new=2, old=0), tag=PROD, now=NOW + 2))
     assert names(decision) == ["a", "b"]
 
 
 def test_a_restart_that_was_refused_once_and_then_made_is_not_refused() -> None:
     back = going_back()
-    decided = step(ONE, back, observed(seen("a", new=1, old=1), tag=PROD)).state
-    restarted = seen("a", new=1, old=1, mark=mark_of(ONE, decided), complete=False)
+    decided = step(ONE, back, observed(observation("a", new=1, old=1), tag=PROD)).state
+    restarted = observation("a", new=1, old=1, mark=mark_of(ONE, decided), complete=False)
 
     refused = {"Deployment shop/a": "exceeded quota"}
     after = step(ONE, decided, observed(restarted, tag=PROD, refused=refused, now=NOW + 2)).state
@@ -676,13 +689,13 @@ def test_a_workload_that_only_the_survey_finds_is_restarted_before_a_rollback_en
     checking = replace(going_back(), step=CHECKING)
     remaining = (Remaining("Deployment shop/a", "it was not restarted", "resume"),)
 
-    waits = step(ONE, checking, observed(seen("a"), tag=PROD, remaining=remaining)).state
+    waits = step(ONE, checking, observed(observation("a"), tag=PROD, remaining=remaining)).state
     assert (waits.phase, waits.step) == (ROLLING_BACK, CHECKING)
-    assert step(ONE, waits, observed(seen("a", new=2, old=0), tag=PROD)).state.step == RESTARTING
+    assert step(ONE, waits, observed(observation("a", new=2, old=0), tag=PROD)).state.step == RESTARTING
 
 
 def test_a_workload_that_was_moved_away_from_the_tag_does_not_hold_up_the_others() -> None:
-    moved = seen("a", action="stays", mark=MARK, quiet=600.0)
+    moved = observation("a", action="stays", mark=MARK, quiet=600.0)
 
     early = step(ONE, restarting("a"), observed(moved, now=NOW + 2))
     assert (early.state.phase, list(early.state.restarting)) == (RUNNING, ["Deployment shop/a"]), (
@@ -708,7 +721,7 @@ def test_a_workload_that_is_tried_again_has_a_mark_of_its_own() -> None:
         NOW,
     )
 
-    rolling = [seen(name, mark=MARK, new=1, old=1, complete=False) for name in "ab"]
+    rolling = [observation(name, mark=MARK, new=1, old=1, complete=False) for name in "ab"]
     decision = step(ONE, state, observed(*rolling, now=NOW + 6))
     assert names(decision) == ["a"]
     again = replace(rolling[0], mark=mark_of(ONE, decision.state, A))
@@ -717,7 +730,9 @@ def test_a_workload_that_is_tried_again_has_a_mark_of_its_own() -> None:
 
 def test_broken_pods_of_a_retried_workload_count_once_they_can_be_new() -> None:
     state = retried(restarting("a", phase=PAUSED, cause="PodsFailed"))
-    broken = seen("a", new=2, old=0, complete=False, fault="a new pod does not start: CrashLoopBackOff", action="done")
+    broken = observation(
+        "a", new=2, old=0, complete=False, fault="a new pod does not start: CrashLoopBackOff", action="done"
+    )
 
     first = step(ONE, state, observed(broken, now=NOW + 6))
     assert (names(first), first.state.phase) == (["a"], RUNNING)
@@ -753,14 +768,14 @@ def test_a_workload_of_an_earlier_wave_is_tried_again_alone() -> None:
     document = upgrade({"name": "one", "namespaces": ["shop"]}, {"name": "rest", "approval": True}, soak="1m")
     tag = tag_in_wave(document, PROD, 0, ())
     waiting = replace(new_state(document, NOW, {}), wave=1, token=NOW)
-    late = seen("a"), seen("b")
+    late = observation("a"), observation("b")
     for state, leads in (
         (waiting, tag),
         (replace(waiting, step=CHECKING, phase=INCOMPLETE), tag_in_wave(document, PROD, 1, ())),
     ):
         decision = step(document, retried(state), observed(*late, tag=leads))
         assert names(decision) == ["a"], "the others of the wave are not tried again"
-        done = seen("a", mark=mark_of(document, decision.state, A), new=2, old=0)
+        done = observation("a", mark=mark_of(document, decision.state, A), new=2, old=0)
         after = step(document, decision.state, observed(done, late[1], tag=leads, now=NOW + 60)).state
         assert (after.step, dict(after.restarting)) == (decision.state.step, {})
 
@@ -785,7 +800,9 @@ def test_a_workload_that_does_not_recover_is_tried_again_in_a_rollback() -> None
     back = replace(going_back("a"), phase=PAUSED, cause="RestartFailed")
     state = retried(back)
 
-    decision = step(ONE, state, observed(seen("a", mark=mark_of(ONE, back), complete=False, unavailable=1), tag=PROD))
+    decision = step(
+        ONE, state, observed(observation("a", mark=mark_of(ONE, back), complete=False, unavailable=1), tag=PROD)
+    )
     assert names(decision) == ["a"]
 
 
@@ -828,7 +845,7 @@ def test_a_rollback_waits_for_no_approval() -> None:
 
 def test_a_broken_pod_of_a_stateful_set_is_named_with_the_command_that_replaces_it() -> None:
     fault = "a new pod does not start: CrashLoopBackOff"
-    broken = seen("db", new=1, old=1, complete=False, fault=fault, mark=MARK, broken=("db-1",))
+    broken = observation("db", new=1, old=1, complete=False, fault=fault, mark=MARK, broken=("db-1",))
     paused = step(ONE, restarting("db"), observed(broken)).state
     assert paused.reason == (
         f"Deployment shop/db: {fault}; once the cause is repaired, or after a rollback, run `kubectl delete pod db-1 -n shop`, "
