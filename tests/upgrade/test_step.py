@@ -592,7 +592,7 @@ def test_a_rollout_is_complete_before_the_workload_is_restarted_again() -> None:
     assert names(complete) == ["a"]
 
 
-def test_the_reason_of_a_rollback_is_that_of_its_end_although_it_waited_for_something() -> None:
+def test_the_reason_of_a_rollback_is_that_of_its_end_although_it_waited() -> None:
     by_user = apply_command(restarting(), "rollback", ONE, NOW)
     failed = step(upgrade(onFailure="Rollback"), replace(restarting(), deadline=1.0), observed(tag=MOVED)).state
     assert (by_user.reason, failed.reason) == ("rolled back by a user", "rolling back: the deadline has passed")
