@@ -26,6 +26,7 @@ from injector.upgrade.state import (
     PAUSED,
     RESTARTING,
     ROLLED_BACK,
+    RUNNING,
     PlannedRestart,
     Remaining,
     State,
@@ -589,6 +590,13 @@ def test_an_upgrade_whose_runner_cannot_go_on_says_why_before_and_after_its_star
     stored.put(UPGRADES, {**running, "status": {"runner": running["status"]["runner"]}})
     assert run("status", "up").stdout == f"up: not started; {error}\n"
     assert run("list").stdout.splitlines()[1].endswith(error)
+
+
+def test_an_ended_upgrade_counts_no_workloads_that_are_to_be_restarted(stored: FakeApi) -> None:
+    for phase, is_shown in ((RUNNING, True), (COMPLETED, False), (INCOMPLETE, False)):
+        stored.put(UPGRADES, stored_upgrade(State(step=RESTARTING, phase=phase, total=201, left=195, pace_since=1.0)))
+
+        assert ("left: 195 of 201 workloads" in run("status", "up").stdout) == is_shown
 
 
 def test_the_upgrades_of_a_cluster_are_listed(stored: FakeApi) -> None:
