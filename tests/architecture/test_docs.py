@@ -46,6 +46,7 @@ FOREIGN_FLAGS = {
     *("--all-namespaces", "--field-selector", "--for", "--label-columns", "--image", "--replicas", "--type"),  # kubectl
     *("--edit-last", "--create-if-none", "--body-file"),  # gh
     *("--concurrency", "--proxyLogLevel", "--write", "--binaries"),  # the proxy, and what writes docs/compatibility.md
+    "--unseen",  # scripts/reliability
     *("--enable-alpha-plugins", "--enable-exec", "--exec"),  # kustomize and kpt
     *("--from", "--no-cache-dir", "--no-deps", "--require-hashes"),  # a Dockerfile and pip
     "--log_output_level",  # sidecar-injector

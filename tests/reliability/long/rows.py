@@ -6,6 +6,7 @@ import argparse
 import json
 import re
 import subprocess
+import textwrap
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -88,7 +89,7 @@ def page(note: str) -> str:
 
 
 def _line(row: dict[str, Any], run: dict[str, Any], command: str) -> str:
-    figure = str(row["figure"])[: 2 * WIDTH].replace("|", "/")
+    figure = textwrap.shorten(str(row["figure"]).replace("|", "/"), 2 * WIDTH, placeholder=" ...")
     cells = (row["test"], row["target"], figure, "yes" if row["met"] else "**no**", run["date"], run["commit"])
     return f"| {' | '.join(cells)} | `{command}` |\n"
 
