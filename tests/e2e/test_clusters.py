@@ -157,7 +157,8 @@ def test_the_plan_of_an_upgrade_is_made_for_each_cluster(kubeconfig: Path, tmp_p
     rows = [line.split()[:4] for line in run(kubeconfig, *arguments, "-o", "table").stdout.splitlines()]
 
     assert rows[0] == ["CLUSTER", "WAVE", "NAMESPACE", "WORKLOAD"]
-    assert {(row[0], row[3]) for row in rows[1:]} == {
+    # A row whose workload is "-" is a note about the whole cluster: these depend on the version of the API server and on the two minors.
+    assert {(row[0], row[3]) for row in rows[1:] if row[3] != "-"} == {
         (name, f"{kind}-{name}") for name in ("east", "west") for kind in ("Deployment/web", "Pod/lone")
     }
     answers = data_of(kubeconfig, *arguments)
