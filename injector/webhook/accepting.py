@@ -1,11 +1,11 @@
-"""Accepts the connections of a port: all that arrive at once, and serves the newest first, with TLS once its hello has arrived.
+"""Accepts the connections of a port: all that arrive at once, and serves the newest first, with TLS once the client's hello has arrived.
 
 asyncio would serve connections in the order of their arrival, and leave the others in the queue of the kernel. If a thousand clients fail
 their TLS handshakes and connect again, an API server would wait for a thousand handshakes. With the newest first, it waits for few: clients
 that wait for the end of their own connection before they open the next one delay only each other.
 
 A TLS handshake costs memory and time, so it begins when the client's hello is complete. Until then the hello stays in the kernel. Clients
-that send junk, or half a hello, cost a file, and take no place from those that shake hands.
+that send junk, or half a hello, take only a file descriptor, and no place from those that shake hands.
 
 Between the beginnings of two connections, the event loop makes some passes without one, which answer requests on other connections. Without
 them, each pass would have parts of several handshakes, and a request takes three passes.
@@ -33,12 +33,13 @@ _NO_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOM
 # The head of a TLS record: its type, major and minor version, and the length of what follows (RFC 8446, 5.1).
 _RECORD: Final = struct.Struct("!BBBH")
 _HANDSHAKE: Final = 22
+_HANDSHAKE_BYTE: Final = bytes([_HANDSHAKE])
 _MAJOR: Final = 3
 _LARGEST_RECORD: Final = 2**14
 
 
-class _Waiting(NamedTuple):
-    """A connection that was accepted at a time of the event loop, and is not served yet."""
+class Accepted(NamedTuple):
+    """A connection that was accepted at a time of the event loop."""
 
     since: float
     sock: socket.socket
@@ -47,18 +48,20 @@ class _Waiting(NamedTuple):
 class Acceptor:
     """Accepts connections, and calls ``serve`` with one at a time.
 
-    Beyond ``limit`` connections that wait, it closes the one that has sent no hello for longest, or else the one that waits for longest.
+    Beyond ``limit`` connections that wait, it closes the one that has sent no hello for longest. Some of the places are for those whose
+    hello may have come without being read yet: if there are only these, it closes the one that waits for longest.
     """
 
-    def __init__(self, serve: Callable[[socket.socket], None], limit: int) -> None:
+    def __init__(self, serve: Callable[[Accepted], None], limit: int) -> None:
         self._serve = serve
         self._limit = limit
+        self._unread_places = min(limits.UNREAD_HELLOS, limit // 2)
         self._loop = asyncio.get_running_loop()
         self._tls = False
         # Since when their hello is missing, the oldest first.
         self._without_hello: dict[socket.socket, float] = {}
         self._expiry: asyncio.TimerHandle | None = None
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[Accepted] = deque()
         self._is_serving = False
         self.sockets: list[socket.socket] = []
         """Those that listen."""
@@ -106,9 +109,9 @@ class Acceptor:
             if self._tls:
                 sock.setblocking(False)  # noqa: FBT003 -- the socket's own method
                 self._without_hello[sock] = self._loop.time()
-                self._await_bytes(sock, _RECORD.size, self._read_head)
+                self._call_with_bytes(sock, _RECORD.size, self._read_head)
             else:
-                self._waiting.append(_Waiting(self._loop.time(), sock))
+                self._waiting.append(Accepted(self._loop.time(), sock))
             if len(self._waiting) + len(self._without_hello) > self._limit:
                 self._drop_oldest()
         if self._without_hello and self._expiry is None:
@@ -116,7 +119,7 @@ class Acceptor:
         if not self._is_serving:
             self._serve_newest()
 
-    def _await_bytes(self, sock: socket.socket, size: int, then: Callable[[socket.socket], None]) -> None:
+    def _call_with_bytes(self, sock: socket.socket, size: int, then: Callable[[socket.socket], None]) -> None:
         """Call ``then`` when the kernel has so many bytes, or the end of the connection."""
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
         self._loop.add_reader(sock, then, sock)
@@ -128,14 +131,17 @@ class Acceptor:
             head = sock.recv(_RECORD.size, socket.MSG_PEEK)
         size = _size_of_hello(head)
         if size:
-            self._await_bytes(sock, size, self._end_hello)
+            self._call_with_bytes(sock, size, self._enqueue)
+        elif head[:1] == _HANDSHAKE_BYTE and len(head) < _RECORD.size:
+            self._enqueue(sock)  # the kernel does not wait for more, such as that of gVisor
         else:
             self._drop_without_hello(sock)
 
-    def _end_hello(self, sock: socket.socket) -> None:
+    def _enqueue(self, sock: socket.socket) -> None:
+        """Let a connection wait for its turn."""
         self._loop.remove_reader(sock)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
-        self._waiting.append(_Waiting(self._without_hello.pop(sock), sock))
+        self._waiting.append(Accepted(self._without_hello.pop(sock), sock))
         if not self._is_serving:
             self._serve_newest()
 
@@ -147,9 +153,11 @@ class Acceptor:
         oldest = self._loop.time() - limits.HANDSHAKE_TIMEOUT
         while self._waiting and self._waiting[0].since < oldest:
             self._waiting.popleft().sock.close()
+        while self._waiting and self._waiting[-1].since < oldest:  # its hello came late
+            self._waiting.pop().sock.close()
         self._is_serving = bool(self._waiting)
         if self._waiting:
-            self._serve(self._waiting.pop().sock)
+            self._serve(self._waiting.pop())
             self._pass(limits.PASSES_BETWEEN)
 
     def _pass(self, passes: int) -> None:
@@ -160,7 +168,7 @@ class Acceptor:
             self._serve_newest()
 
     def _drop_oldest(self) -> None:
-        if self._without_hello:
+        if len(self._without_hello) > self._unread_places or not self._waiting:
             self._drop_without_hello(next(iter(self._without_hello)))
         else:
             self._waiting.popleft().sock.close()

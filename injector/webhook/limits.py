@@ -57,6 +57,8 @@ BACKLOG: Final = 1024
 """Length of the kernel's queue of connections."""
 ACCEPTED_AT_ONCE: Final = 64
 """Connections to take out of the kernel's queue in one pass of the event loop. It takes a twentieth of the time of a handshake each."""
+UNREAD_HELLOS: Final = 4 * ACCEPTED_AT_ONCE
+"""Of the connections that wait, those whose hello is not read yet. It takes two passes of the event loop, in which others are accepted."""
 PASSES_BETWEEN: Final = 4
 """Passes of the event loop between the beginnings of two handshakes. A handshake takes 1 ms, and an empty pass a twentieth of it."""
 # Size of asyncio's read buffers. With TLS it allocates and zeroes one per connection: 256 KiB by default, 250 MB for 1,000 connections.

@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from enum import Enum, auto
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from aiohttp import web
 from aiohttp.hdrs import CONTENT_LENGTH, EXPECT, SERVER, TRANSFER_ENCODING
@@ -29,7 +29,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from injector.errors import InjectorError
 from injector.webhook import limits
-from injector.webhook.accepting import Acceptor
+from injector.webhook.accepting import Accepted, Acceptor
 
 if TYPE_CHECKING:
     import ssl
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from injector.webhook.tls.certificate import ClientAuthority
 
 Candidate = TypeVar("Candidate")
+
+_LEAST_TIMEOUT: Final = 0.001
+"""Seconds of a handshake whose time is over when it begins: asyncio accepts no 0."""
 
 Answerer: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 """Answers the requests of a port."""
@@ -193,13 +196,6 @@ async def send_continue(request: web.BaseRequest) -> None:
         request.writer.output_size = 0
 
 
-class Handshake(NamedTuple):
-    """A handshake that began at a time of the event loop."""
-
-    since: float
-    sock: socket.socket
-
-
 class Listener:
     """Serves one port.
 
@@ -221,7 +217,7 @@ class Listener:
         self._limit = limit
         self._max_handshakes = max_handshakes
         # By task, which ends with the handshake, the oldest first.
-        self.handshakes: dict[asyncio.Task[Any], Handshake] = {}
+        self.handshakes: dict[asyncio.Task[Any], Accepted] = {}
         self.open: set[Connection] = set()
         self._check: asyncio.TimerHandle | None = None
         self._acceptor = Acceptor(self._serve, limit)
@@ -231,11 +227,7 @@ class Listener:
         """Listen, and return the port. Port 0 means any free port. Raises InjectorError if the address cannot be used."""
         sslproto.SSLProtocol.max_size = limits.TLS_BUFFER
         if tls is not None:
-            self._tls = {
-                "ssl": tls,
-                "ssl_handshake_timeout": limits.HANDSHAKE_TIMEOUT,
-                "ssl_shutdown_timeout": limits.TLS_SHUTDOWN_TIMEOUT,
-            }
+            self._tls = {"ssl": tls, "ssl_shutdown_timeout": limits.TLS_SHUTDOWN_TIMEOUT}
         try:
             # asyncio binds the sockets of all addresses, and does not listen.
             bound = await asyncio.get_running_loop().create_server(
@@ -283,19 +275,23 @@ class Listener:
         await runner.setup()
         await runner.cleanup()
 
-    def _serve(self, sock: socket.socket) -> None:
+    def _serve(self, accepted: Accepted) -> None:
         if not self._make_room():
-            sock.close()
+            accepted.sock.close()
             return
-        task = asyncio.get_running_loop().create_task(self._shake_hands(sock))
-        self.handshakes[task] = Handshake(asyncio.get_running_loop().time(), sock)
+        task = asyncio.get_running_loop().create_task(self._shake_hands(accepted))
+        self.handshakes[task] = accepted
 
-    async def _shake_hands(self, sock: socket.socket) -> None:
+    async def _shake_hands(self, accepted: Accepted) -> None:
         """Serve an accepted connection until the end of its handshake. If that fails, free its objects."""
-        task = asyncio.current_task()
+        loop, task, sock = asyncio.get_running_loop(), asyncio.current_task(), accepted.sock
         connection = Connection(self, task)
+        tls = self._tls
+        if tls:
+            remaining = accepted.since + limits.HANDSHAKE_TIMEOUT - loop.time()
+            tls = {**tls, "ssl_handshake_timeout": max(remaining, _LEAST_TIMEOUT)}
         try:
-            await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, sock, **self._tls)
+            await loop.connect_accepted_socket(lambda: connection, sock, **tls)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 -- as asyncio does: it is a stranger's fault
             # The traceback has the frames of the handshake, which refer to the error again. This cycle would keep the TLS connection, 40 to
             # 130 KiB, until the garbage collector finds it. The collector counts objects, not bytes, so it comes after hundreds of MiB.
@@ -352,7 +348,8 @@ class Listener:
         """At the limit of handshakes, end the oldest one. At that of connections, close the one that has been idle for longest.
 
         Without an idle connection, close the one that has been receiving for longest. A handshake counts as idle since
-        its start. Those whose client has sent something that is still unread come last: the server is slow, not they.
+        its connection was accepted. Of each kind, those whose client has sent something that is still unread come last:
+        the server is slow, not they.
         If every connection has a request in the handler, return False.
         """
         shaking = len(self.handshakes) >= self._max_handshakes

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from injector.webhook import limits
-from injector.webhook.accepting import Acceptor
+from injector.webhook.accepting import Accepted, Acceptor
 from injector.webhook.listener import readable
 from tests.tasks import until
 
@@ -52,7 +52,8 @@ class Port:
         self.address = listening.getsockname()
         self.acceptor.listen([listening], tls=tls)
 
-    def serve(self, sock: socket.socket) -> None:
+    def serve(self, accepted: Accepted) -> None:
+        sock = accepted.sock
         self.served.append(self.number_of[sock.getpeername()])
         self.received.append(sock.recv(2**16, socket.MSG_DONTWAIT) if self.tls else b"")
         self.passes.append(self.pass_number)
@@ -197,10 +198,9 @@ async def test_a_connection_that_begins_no_handshake_is_closed_and_never_served(
         assert open_port.acceptor.count_since(0.0) == 0
 
 
-@pytest.mark.parametrize("size", [0, 4])
-async def test_a_client_that_leaves_before_its_hello_is_forgotten(size: int) -> None:
+async def test_a_client_that_leaves_before_its_hello_is_forgotten() -> None:
     async with port(tls=True) as open_port:
-        client = open_port.send(1, HELLO[:size])
+        client = open_port.connect(1)
         await until(lambda: open_port.acceptor.count_since(0.0) == 1)
         client.shutdown(socket.SHUT_WR)
         await until(lambda: is_closed(client))
@@ -220,6 +220,55 @@ async def test_beyond_the_limit_connections_without_a_hello_are_closed_first(mon
         await until(lambda: all(is_closed(client) for client in without[:4]))
 
         assert not any(is_closed(client) for client in (*with_hello, without[4]))
+
+
+async def test_beyond_the_limit_a_new_connection_with_a_hello_is_not_the_one_to_be_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """If all that wait have sent their hello, it is served before them."""
+    monkeypatch.setattr(limits, "PASSES_BETWEEN", 10**9)
+    async with port(limit=3, tls=True) as open_port:
+        open_port.send(0, HELLO)
+        await until(lambda: open_port.served == [0])
+        waiting = [open_port.send(number, HELLO) for number in (1, 2, 3)]
+        await until(lambda: open_port.acceptor.count_since(math.inf) == 3)
+        newest = open_port.send(4, HELLO)
+        await until(lambda: any(is_closed(client) for client in waiting))
+        await until(lambda: open_port.acceptor.count_since(math.inf) == 3)
+
+        assert [is_closed(client) for client in (*waiting, newest)].count(True) == 1
+        assert not is_closed(newest)
+
+
+async def test_a_hello_that_the_kernel_gives_in_parts_is_not_junk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel without SO_RCVLOWAT wakes the event loop for each byte."""
+    monkeypatch.setattr(
+        Acceptor, "_call_with_bytes", lambda self, sock, _, then: self._loop.add_reader(sock, then, sock)
+    )
+    async with port(tls=True) as open_port:
+        clients = [open_port.send(number, HELLO[:number]) for number in (1, 4, 5, 100)]
+        await until(lambda: sorted(open_port.served) == [1, 4, 5, 100])
+
+        assert len(clients) == 4
+
+
+async def test_a_connection_whose_hello_comes_late_is_not_served_after_its_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The one before it has waited for less."""
+    async with port(tls=True) as open_port:
+        late = open_port.connect(1)
+        await until(lambda: open_port.acceptor.count_since(0.0) == 1)
+        monkeypatch.setattr(limits, "PASSES_BETWEEN", 10**9)
+        open_port.send(0, HELLO)
+        await until(lambda: open_port.served == [0])
+        late.sendall(HELLO)
+        await until(lambda: open_port.acceptor.count_since(math.inf) == 1)
+        monkeypatch.setattr(limits, "HANDSHAKE_TIMEOUT", -1.0)
+        open_port.acceptor._serve_newest()
+
+        assert open_port.served == [0]
+        assert open_port.acceptor.count_since(0.0) == 0
 
 
 async def test_a_connection_whose_hello_does_not_come_in_time_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
