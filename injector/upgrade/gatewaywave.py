@@ -95,6 +95,10 @@ def pin(
             # Else a user has changed the label, or the tag changes no owner any more.
             if view.label == entry.label and view.owners_after != view.owners == (entry.pin,):
                 pending[name] = f"it is not pinned to {entry.pin}"
+                if waits:
+                    # A user has changed the label of one that was settled, and the time begins again.
+                    is_settled = entry.ready and now - entry.ready > LATE
+                    following[name] = replace(entry, since=now if is_settled else entry.since, ready=0.0)
         elif waits and not (entry.ready and now - entry.ready > LATE):  # a later fault has another cause
             following[name] = entry = _observe(entry, view, now)  # noqa: PLW2901
             if not entry.ready or now - entry.ready < SETTLE:
@@ -102,7 +106,7 @@ def pin(
     faults = [
         f"Gateway {name}: {what} after {int(timeout)} s"
         for name, what in pending.items()
-        if waits and now - pins[name].since > timeout
+        if waits and not following[name].ready and now - following[name].since > timeout
     ]
     overdue = [
         view

@@ -320,7 +320,10 @@ def new_state(
     before: State | None = None,
     pins: tuple[str, ...] = (),
 ) -> State:
-    """Return the state of an upgrade that starts. ``before`` is that of its run before: the marks and the restarts under way go on."""
+    """Return the state of an upgrade that starts.
+
+    ``before`` is that of its run before: the marks, the restarts under way and the pins go on, and the timeouts of the pins begin again.
+    """
     state = State(
         run=upgrade.run,
         started=now,
@@ -334,7 +337,7 @@ def new_state(
     )
     if before is None:
         return state
-    return replace(state, token=before.last_token, restarting=before.restarting, gateways=before.gateways)
+    return replace(state, token=before.last_token, restarting=before.restarting, gateways=before.postpone(now).gateways)
 
 
 START_AGAIN: Final = "another version of the injector or a person wrote it: delete the Upgrade and create it again"

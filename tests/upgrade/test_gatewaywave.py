@@ -78,6 +78,40 @@ def test_a_pin_that_breaks_a_gateway_is_a_fault() -> None:
     assert pinned({"edge/a": replace(entry, ready=101.0)}, broken, now=140.0).is_done  # another cause broke it later
 
 
+def test_a_pin_that_is_in_service_shortly_before_its_timeout_is_no_fault() -> None:
+    decided = {"edge/a": PinnedGateway(None, OLD, 100.0)}
+
+    ready = pinned(decided, A_PINNED, now=696.0)
+    assert (ready.faults, ready.is_done) == ((), False)
+    settling = pinned(dict(ready.gateways), A_PINNED, now=702.0)
+    assert (settling.faults, settling.reason) == ((), "waiting for Gateway edge/a: it was pinned to 1-28")
+    assert pinned(dict(settling.gateways), A_PINNED, now=706.0).is_done
+    broken = replace(A_PINNED, fault="it is not Programmed: x")
+    assert pinned(dict(settling.gateways), broken, now=704.0).faults
+
+
+def test_a_pin_whose_label_a_user_removes_later_has_the_whole_timeout_again() -> None:
+    unlabelled = replace(A, owners_after=(NEW,))
+
+    again = pinned(PINNED, unlabelled, B_PINNED, now=800.0)
+    assert (again.faults, again.changes) == ((), (LabelChange("edge/a", "7", OLD),))
+    waiting = pinned(dict(again.gateways), unlabelled, B_PINNED, now=1400.0)
+    assert (waiting.faults, waiting.changes) == ((), again.changes)
+    late = pinned(dict(waiting.gateways), unlabelled, B_PINNED, now=1401.0)
+    assert late.faults == ("Gateway edge/a: it is not pinned to 1-28 after 600 s",)
+
+
+def test_a_label_that_another_writer_removes_again_and_again_is_a_fault() -> None:
+    pins = {"edge/a": PinnedGateway(None, OLD, 100.0)}
+    for now in range(110, 700, 20):
+        view = A if now % 40 else A_PINNED
+        decision = pinned(pins, view, now=float(now))
+        assert not decision.faults
+        pins = dict(decision.gateways)
+
+    assert pinned(pins, A, now=710.0).faults == ("Gateway edge/a: it is not pinned to 1-28 after 600 s",)
+
+
 def test_a_rollback_pins_all_at_once_to_the_revision_that_owns_them_now() -> None:
     forward, back = replace(A, owners=(NEW,), owners_after=(OLD,)), replace(B, owners=(NEW,), owners_after=(OLD,))
     moving = {"edge/a": PinnedGateway(None, OLD, 100.0, moving=True)}

@@ -14,6 +14,7 @@ from injector.cluster.client import Page
 from injector.cluster.resources import NAMESPACES, Resource, Scope
 from injector.errors import ClusterError
 from injector.upgrade.state import COMPLETED, INCOMPLETE, PAUSED, ROLLED_BACK
+from injector.upgrade.store import UPGRADES
 from tests.cluster.fakeapi import refusal
 from tests.cluster.fakes import in_fake_time
 from tests.manifests import gateway_of, namespace_of
@@ -168,4 +169,32 @@ async def test_gateways_whose_release_is_skipped_are_named() -> None:
     assert (state.phase, state.remaining[-1].workload) == (INCOMPLETE, "Gateway edge/b")
     assert state.remaining[-1].reason == "it is pinned to revision 1-28"
     await run.store("").command("resume", run.now())
+    assert ((await run.run()).phase, labels_of(api)) == (COMPLETED, BEFORE)
+
+
+@in_fake_time
+async def test_pins_are_released_although_the_document_pins_no_further_gateways() -> None:
+    run = Run(api := fleet(), {"soak": "0s"})
+    task = asyncio.create_task(run.run())
+    await until(lambda: len(api.written) == 2, every=1)
+    item = api.objects["upgrades", "", "up"]
+    api.put(UPGRADES, {**item, "spec": {**item["spec"], "gateways": {"pin": False}}})
+
+    assert ((await task).phase, labels_of(api)) == (COMPLETED, BEFORE)
+
+
+@in_fake_time
+async def test_a_run_after_an_abort_waits_for_a_pin_as_long_as_the_first_one() -> None:
+    run = Run(api := fleet(), {"soak": "0s", "timeout": "1m"})
+    api.is_programmed = False
+    assert (await run.run()).cause == "GatewaysFailed"
+    await run.store("").command("abort", run.now())
+    await asyncio.sleep(120)
+
+    api.is_programmed = True
+    for name in ("a", "b"):
+        conditions = [{"type": kind, "status": "True"} for kind in ("Accepted", "Programmed")]
+        item = copy.deepcopy(api.objects["gateways", "edge", name])
+        api.put(GATEWAYS, {**item, "status": {"conditions": conditions}})
+    await run.store("").again()
     assert ((await run.run()).phase, labels_of(api)) == (COMPLETED, BEFORE)
