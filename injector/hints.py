@@ -9,6 +9,8 @@ from typing import Final
 
 # Keeps an error message readable in kubectl's output.
 _MAX_NAMES: Final = 20
+EXAMPLES: Final = 3
+"""How many of many names or notes are shown where all of them would hide the rest."""
 # Comparing two names takes up to 0.1 ms, so their lengths and their number are limited. A label's value has at most 63 letters, but
 # admission webhooks see labels before the API server checks them.
 _MAX_LENGTH: Final = 63
@@ -31,6 +33,11 @@ def first_of(names: Sequence[str], most: int = _MAX_NAMES) -> str:
     """Return the first names, and how many more there are."""
     rest = len(names) - most
     return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun, which has an ``s`` in the plural."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def fitting_names(names: Iterable[str], *, room: int = 200) -> str:

@@ -83,7 +83,7 @@ def serving(
 ) -> Iterator[tuple[str, list[tuple[str, Review]]]]:
     """Serve while the block runs. Yield the address without a path, and the list of the paths and reviews that come.
 
-    An empty body closes the connection without an answer, and one that begins with ``HTTP `` is a status.
+    An empty body closes the connection without an answer, and one that begins with ``HTTP `` has the status.
     """
     received: list[tuple[str, Review]] = []
 
@@ -98,7 +98,7 @@ def serving(
                 self.close_connection = True
                 return
             if body.startswith(b"HTTP "):
-                status = int(body.removeprefix(b"HTTP "))
+                status = int(body.split()[1])
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

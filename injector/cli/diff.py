@@ -64,7 +64,7 @@ from injector.fleet.istiodoptions import ISTIOD
 from injector.fleet.manifests import SUFFIXES, WorkloadFiles
 from injector.fleet.minors import MinorChanges
 from injector.fleet.view import build_routed, build_view, read_revisions, read_routes
-from injector.hints import first_of
+from injector.hints import EXAMPLES, counted, first_of
 from injector.injection.result import Answer, Injected
 from injector.injection.tools.podchanges import ABSENT, KINDS, Change, hiding_of
 from injector.kube.escaping import escape_line, printable
@@ -84,7 +84,6 @@ if TYPE_CHECKING:
 
 COLUMNS: Final = ("KIND", "WORKLOADS", "CHANGES")
 FORMATS: Final = ("text", "summary", "unified", "json", "yaml", "markdown", "sarif")
-EXAMPLES: Final = 3
 _COLORS: Final = {
     "text": {r"^\S+ \S+/\S+$": "1", r"^  \w+$": "36", **HEADINGS},
     "unified": DIFF_COLORS,
@@ -264,7 +263,7 @@ class _Sides:
                 for name in self.names
             )
             comparer = comparer.with_webhooks(*("" if istiod is None else istiod.where for istiod in (old, new)))
-            comparisons = session.compare((old, new), comparer, workloads, with_progress)
+            comparisons = list(session.compare((old, new), comparer, workloads, with_progress))
             state = view.revisions.state
             before, after = (
                 session.side_with_minor(side, istiod, state)
@@ -386,13 +385,13 @@ def _message_groups(comparisons: Sequence[Comparison]) -> list[str]:
         for code in dict.fromkeys(message.code for message in comparison.messages):
             by_code.setdefault(code, []).append(str(comparison.workload))
     return [
-        f"[{code}] {len(names)} workload{'' if len(names) == 1 else 's'}: {first_of(names, EXAMPLES)}; see `injector explain`"
+        f"[{code}] {counted(len(names), 'workload')}: {first_of(names, EXAMPLES)}; see `injector explain`"
         for code, names in sorted(by_code.items())
     ]
 
 
 def _without_values(comparison: Comparison, text: str) -> str:
-    return hiding_of(comparison.pod).without_values(one_line(text))
+    return one_line(hiding_of(comparison.pod).without_values(text))
 
 
 def _text(by_cluster: ByCluster[_Compared], output: str) -> str:
@@ -464,7 +463,7 @@ def _group_line(kinds: Sequence[str], workloads: Sequence[Created]) -> str:
 
 def _total(comparisons: Sequence[Comparison], old: str, new: str) -> str:
     differing = sum(bool(comparison.changes) for comparison in comparisons)
-    total = f"{len(comparisons)} workload{'' if len(comparisons) == 1 else 's'}"
+    total = counted(len(comparisons), "workload")
     if not differing:
         return f"no difference in {total} between {old} and {new}\n"
     known = sum(bool(comparison.known) for comparison in comparisons)

@@ -22,14 +22,13 @@ from urllib.parse import quote
 
 from injector.cli.commands import DISTRIBUTION, own_version
 from injector.cli.output import json_text
-from injector.hints import first_of
+from injector.hints import EXAMPLES, first_of
 from injector.kube.escaping import escape_line
 
 LIMIT: Final = 60_000
 """The most characters of a comment. GitHub accepts 65,536."""
 MARK: Final = "<!-- revision-injector diff -->"
 """The first line, by which a script finds the comment to replace."""
-_EXAMPLES: Final = 3
 _LONGEST_CODE: Final = 200
 _PLAIN: Final = re.compile(r"[^A-Za-z0-9 /,-]")
 _TEXT: Final = re.compile(r"(?!.*(?:www\.|://))[A-Za-z0-9 /,.:;()%+-]*")
@@ -80,7 +79,7 @@ def diff_as_markdown(data: Mapping[str, Any], texts: Sequence[str]) -> str:
 
 
 def _row(group: Mapping[str, Any]) -> str:
-    examples = first_of([code(_name(workload)) for workload in group["workloads"]], _EXAMPLES)
+    examples = first_of([code(_name(workload)) for workload in group["workloads"]], EXAMPLES)
     return f"| {code(', '.join(group['changes']))} | {group['count']} | {examples} |\n"
 
 

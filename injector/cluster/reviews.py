@@ -26,13 +26,15 @@ MAX_ANSWER: Final = 8 * 1024 * 1024
 """The bytes of one answer. A pod has at most 3 MiB in a request, and a patch in base64 a third more."""
 _JSON: Final = {"Content-Type": "application/json"}
 _OK: Final = 200
-_MAX_QUOTED: Final = 200
 # Of the proxy of the API server (k8s.io/apimachinery/pkg/util/proxy/transport.go): the connection ended without an answer.
 _DROPPED: Final = ("EOF", "connection reset", "broken pipe")
 
 
 class NoAnswerError(DataError):
-    """A review that was not answered, or not with an AdmissionReview that belongs to it. Another one may be."""
+    """A review that was not answered, or not with an AdmissionReview that belongs to it. Another one may be.
+
+    ``what`` may quote what came in place of an answer, and so the pod that was sent.
+    """
 
 
 class DroppedError(NoAnswerError):
@@ -147,8 +149,8 @@ class ReviewClient:
         except (aiohttp.ClientError, OSError) as error:
             raise DroppedError("it closes the connection without an answer", where=where) from error
         if response.status != _OK:
-            said = " ".join(answer[:_MAX_QUOTED].decode(errors="replace").split())
-            raise NoAnswerError(f"it answers with HTTP status {response.status}: {said!r}", where=where)
+            said = answer.decode(errors="replace")
+            raise NoAnswerError(f"it answers with HTTP status {response.status}: {said}", where=where)
         return answer
 
     def _session(self, ca: str) -> aiohttp.ClientSession:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import copy
 import time
 import uuid
 from collections import Counter
@@ -28,10 +29,10 @@ from injector.fleet.minors import read_istiod_minor
 from injector.fleet.progress import Progress, no_progress
 from injector.fleet.routing import find_called, pod_labels
 from injector.golang.json import load_json
-from injector.hints import did_you_mean, first_of
+from injector.hints import EXAMPLES, counted, did_you_mean, first_of
 from injector.injection.pipeline import check_pod_security
 from injector.injection.result import Injected, Skipped, Unanswered
-from injector.injection.tools.podchanges import Change, changes
+from injector.injection.tools.podchanges import Change, changes, hiding_of
 from injector.istio.labels import REVISION_LABEL, TAG_LABEL
 from injector.istio.webhooks.paths import PATH_PREFIX, is_injectors
 from injector.istio.webhooks.reading import LiveWebhook, LiveWebhooks, live_webhooks
@@ -62,7 +63,8 @@ _AT_A_TIME: Final = 16
 """The number of workloads whose reviews are sent together. If none of the first ones has an answer, no other is asked about."""
 _ASKED_AGAIN: Final = 2
 """How often istiod is asked again about a pod that differs: what differs among its own answers is random."""
-_MAX_NOTES: Final = 3
+_MAX_DETAIL: Final = 400
+"""The characters that are shown of a text that came in place of an answer. Values of the pod are hidden first."""
 _PORT_NAME: Final = "https-webhook"
 """The name of the port in istiod's Service."""
 _OPERATIONS: Final = frozenset({"add", "remove", "replace", "test"})
@@ -258,10 +260,16 @@ def _apply(pod: Mapping[str, Any], response: Mapping[str, Any]) -> dict[str, Any
         isinstance(operation, dict) and operation.get("op") in _OPERATIONS for operation in operations
     ):
         raise NoAnswerError(f"its patch has something else than the operations {', '.join(sorted(_OPERATIONS))}")
-    try:
-        patched = jsonpatch.apply_patch(pod, operations)
-    except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, LookupError, TypeError, ValueError) as error:
-        raise NoAnswerError(f"its patch does not apply to the pod: {str(error)[:200]}") from error
+    patched: Any = copy.deepcopy(pod)
+    for index, operation in enumerate(operations):
+        try:
+            patched = jsonpatch.apply_patch(patched, [operation], in_place=True)
+        except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, LookupError, TypeError, ValueError):
+            # The texts of these errors quote values of the pod.
+            path = operation.get("path")
+            place = path if isinstance(path, str) else "without a path"
+            what = f"operation {index} of its patch does not apply to the pod: {operation['op']} {place}"
+            raise NoAnswerError(what) from None
     if not isinstance(patched, dict):
         raise NoAnswerError("its patch does not make a pod")
     return patched
@@ -289,7 +297,8 @@ async def ask(
     try:
         answer = read_answer(workload.pod, uid, await client.post(address, review_of(workload, uid)))
     except NoAnswerError as error:
-        return Unanswered(f"no answer: {error.what}")
+        detail = " ".join(hiding_of(workload.pod).without_values(error.what).split())
+        return Unanswered(f"no answer: {detail[:_MAX_DETAIL]}")
     try:
         if isinstance(answer, Injected):
             check_pod_security(answer.shared_pod, policy)
@@ -302,7 +311,7 @@ Run: TypeAlias = "Callable[[Coroutine[Any, Any, T]], T]"
 
 
 @dataclass(frozen=True, slots=True)
-class _Proof:
+class _IstiodComparer:
     """Compares workloads with the answers of istiods."""
 
     client: ReviewClient
@@ -377,14 +386,14 @@ def compare_with_istiods(
     comparer: Comparer,
     workloads: Sequence[Created],
     progress: Progress = no_progress,
-) -> list[Comparison]:
-    """Return the comparisons of workloads, of which the ``istiods`` answer for their sides. ``run`` runs a coroutine of the client.
+) -> Iterator[Comparison]:
+    """Yield the comparisons of workloads, of which the ``istiods`` answer for their sides. ``run`` runs a coroutine of the client.
 
     Raises:
         ClusterError: an istiod cannot be asked, or gives no answer to any of the first workloads, or all take too long.
     """
     envs = next(istiod.envs for istiod in istiods if istiod is not None)
-    proof = _Proof(client, istiods, replace(comparer, envs=envs))
+    istiod_comparer = _IstiodComparer(client, istiods, replace(comparer, envs=envs))
     deadline = time.monotonic() + TOTAL_TIMEOUT
 
     def comparisons() -> Iterator[Comparison]:
@@ -393,15 +402,16 @@ def compare_with_istiods(
             group = workloads[start : start + _AT_A_TIME]
             if time.monotonic() > deadline:
                 what = f"only {count} of {len(workloads)} workloads were compared within {TOTAL_TIMEOUT:g} s"
-                raise ClusterError(what, where="istiod", hint="compare one namespace at a time", reason="refused")
-            results = run(proof.compare_all(group))
+                hint = "compare fewer workloads, or run it again"
+                raise ClusterError(what, where="istiod", hint=hint, reason="refused")
+            results = run(istiod_comparer.compare_all(group))
             if not count and len(group) == _AT_A_TIME and all(map(_no_answer, results)):
                 what = f"it gives no answer to the first {len(group)} pods: {_no_answer(results[0])}"
                 raise ClusterError(what, where="istiod", hint="check its log", reason="refused")
             yield from results
             count += len(group)
 
-    return list(progress(comparisons(), "workloads", length=len(workloads)))
+    return progress(comparisons(), "workloads", length=len(workloads))
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,8 +441,8 @@ class IstiodSession:
 
     def compare(
         self, istiods: Addresses, comparer: Comparer, workloads: Sequence[Created], progress: Progress = no_progress
-    ) -> list[Comparison]:
-        """Return the comparisons of workloads; see ``compare_with_istiods``."""
+    ) -> Iterator[Comparison]:
+        """Yield the comparisons of workloads; see ``compare_with_istiods``."""
         return compare_with_istiods(
             lambda work: self.run(lambda _: work), self.client, istiods, comparer, workloads, progress
         )
@@ -461,8 +471,8 @@ def random_notes(comparisons: Sequence[Comparison]) -> list[str]:
     """Return a note for each of the first paths that differ among istiod's own answers."""
     paths = Counter(path for comparison in comparisons for path in comparison.random)
     return [
-        escape_line(f"{path} differs among istiod's own answers, so it is not compared: {count} workloads")
-        for path, count in paths.most_common(_MAX_NOTES)
+        escape_line(f"{path} differs among istiod's own answers, so it is not compared: {counted(count, 'workload')}")
+        for path, count in paths.most_common(EXAMPLES)
     ]
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from injector.hints import first_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from injector.kube.podtemplates import WorkloadKey
 
 SAME: Final = "same"
 DOCUMENTED: Final = "documented"
@@ -19,9 +21,6 @@ OUTCOMES: Final = (SAME, DOCUMENTED, DIFFERS, NOT_COMPARED)
 """The outcomes for a workload: a documented difference is one that docs/compatibility.md lists."""
 _MAX_PATHS: Final = 5
 _MAX_WORKLOADS: Final = 10
-
-Name: TypeAlias = "tuple[str, str, str]"
-"""The namespace, the kind and the name of a workload."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ class Proof:
     """The outcomes for the workloads of the waves. ``istiod`` is the address that was asked."""
 
     istiod: str
-    workloads: Mapping[Name, WorkloadProof]
+    workloads: Mapping[WorkloadKey, WorkloadProof]
     notes: tuple[str, ...] = ()
 
     @property

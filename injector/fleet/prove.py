@@ -9,7 +9,7 @@ from injector.fleet.compare import Comparer, NamespaceLabels, Side
 from injector.fleet.istiod import open_istiods, random_notes
 from injector.fleet.istiodoptions import ISTIOD
 from injector.fleet.progress import Progress, no_progress
-from injector.fleet.proof import DIFFERS, DOCUMENTED, NOT_COMPARED, SAME, Name, Proof, WorkloadProof
+from injector.fleet.proof import DIFFERS, DOCUMENTED, NOT_COMPARED, SAME, Proof, WorkloadProof
 from injector.injection.result import ENFORCE, Unanswered
 from injector.injection.tools.podchanges import KINDS
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from injector.fleet.istiodoptions import IstiodOptions
     from injector.injection.tools.podchanges import Change
     from injector.istio.revision import Revision
-    from injector.kube.podtemplates import Created
+    from injector.kube.podtemplates import Created, WorkloadKey
 
 
 def prove(
@@ -34,7 +34,7 @@ def prove(
 ) -> Proof:
     """Return the outcome for the pods of workloads, if a revision injects them. ``labels`` are those of the namespaces.
 
-    If the istiod cannot be asked about any pod, the proof says so for every workload.
+    If the istiod cannot be asked any more, the proof says so for every workload that has not been compared by then.
 
     Raises:
         InjectorError: the istiod is not known, see ``find_istiod``.
@@ -44,17 +44,16 @@ def prove(
         istiod = session.find(name)
         sides = Side(f"{ISTIOD}{name}", revision, istiod.where), Side(name, revision)
         comparer = Comparer(sides, frozenset(KINDS), ENFORCE, labels, keeps_pods=False)
+        comparisons: list[Comparison] = []
+        outcomes: dict[WorkloadKey, WorkloadProof] = {}
         try:
-            comparisons = session.compare((istiod, None), comparer, workloads, progress)
+            for comparison in session.compare((istiod, None), comparer, workloads, progress):
+                comparisons.append(comparison)
+                outcomes[comparison.workload.key] = _outcome(comparison)
         except ClusterError as error:
             fault = WorkloadProof(NOT_COMPARED, reason="; ".join(filter(None, (error.what, error.hint))))
-            return Proof(istiod.where, {_name(workload): fault for workload in workloads})
-    outcomes = {_name(comparison.workload): _outcome(comparison) for comparison in comparisons}
+            outcomes |= {workload.key: fault for workload in workloads if workload.key not in outcomes}
     return Proof(istiod.where, outcomes, tuple(random_notes(comparisons)))
-
-
-def _name(workload: Created) -> Name:
-    return workload.namespace, workload.kind, workload.name
 
 
 def _outcome(comparison: Comparison) -> WorkloadProof:

@@ -168,25 +168,21 @@ async def list_workloads(
 
 def _key_of(_item: dict[str, Any], workload: Created) -> _Key:
     part = (workload.part,) if workload.part else ()
-    return workload.namespace, workload.kind, workload.name, *part
-
-
-def _name_of(workload: Created) -> _Key:
-    return workload.namespace, workload.kind, workload.name
+    return *workload.key, *part
 
 
 def _key_with_sidecar(pod: dict[str, Any], workload: Created) -> _Key:
     """Return the key of a pod, with which the pods that have a sidecar are sorted before others."""
-    return *_name_of(workload), "without" if injected_revision(pod) is None else "injected"
+    return *workload.key, "without" if injected_revision(pod) is None else "injected"
 
 
 def _key_with_role(pod: dict[str, Any], workload: Created) -> _Key:
     """Return the key of a pod, which differs for the kinds of pods that a controller of another group than Kubernetes' creates."""
     controller = controller_of(pod["metadata"]) or {}
     if "." not in str(controller.get("apiVersion")).partition("/")[0]:
-        return _name_of(workload)
+        return workload.key
     decision = c.labels_of(workload.pod).get(INJECT_LABEL, "")
-    return *_name_of(workload), decision, *(item.get("name", "") for item in c.containers_of(workload.pod))
+    return *workload.key, decision, *(item.get("name", "") for item in c.containers_of(workload.pod))
 
 
 def file_workloads(reader: FileReader, others: OtherKinds, progress: Progress = no_progress) -> tuple[Created, ...]:

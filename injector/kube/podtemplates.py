@@ -27,6 +27,8 @@ Rule: TypeAlias = "tuple[str | int, ...]"
 """A path in which ``EVERY`` stands for every item of a list or map."""
 OtherKinds: TypeAlias = "Mapping[tuple[str, str], tuple[Rule, ...]]"
 """The rules that lead to the pod templates, by kind and group, for kinds that Istio does not know."""
+WorkloadKey: TypeAlias = "tuple[str, str, str]"
+"""The namespace, kind and name of a workload."""
 
 EVERY: Final = "*"
 _TEMPLATE: Final = ("spec", "template")
@@ -336,6 +338,11 @@ class Created:
 
     def __str__(self) -> str:
         return escape_line(f"{self.kind} {self.namespace}/{self.name}{f' ({self.part})' if self.part else ''}")
+
+    @property
+    def key(self) -> WorkloadKey:
+        """The namespace, kind and name, which all parts of the workload have in common."""
+        return self.namespace, self.kind, self.name
 
     def data(self) -> dict[str, Any]:
         """Return its name and its part as JSON data."""

@@ -118,7 +118,7 @@ class Workload:
     @property
     def key(self) -> Key:
         """Its name."""
-        return Key(self.created.namespace, self.created.kind, self.created.name)
+        return Key(*self.created.key)
 
 
 @dataclass(frozen=True, slots=True)

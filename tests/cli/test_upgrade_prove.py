@@ -27,7 +27,8 @@ from tests.cli.clusters import (
     tag,
     written,
 )
-from tests.istiods import Answering, Review, answer, injecting, refusing, replacing_image, serving
+from tests.factories import make_container
+from tests.istiods import Answering, Review, answer, injecting, patching, refusing, replacing_image, serving
 from tests.revisions.fakes import CONFIG, VALUES, make_raw
 from tests.upgrade.fleets import DOCUMENT
 
@@ -231,6 +232,42 @@ def test_an_istiod_that_cannot_be_asked_does_not_hide_the_plan(proxied: Proxied,
     names = "Deployment shop/lone, Deployment shop/moved, Deployment shop/web"
     remedy = "check that istiod is running; the proxy reaches only pods: for an istiod elsewhere, give --istiod-url"
     assert f"beside {WHERE}: 3 not compared\n3 not compared: {what}; {remedy}: {names}\n" in result.stdout
+
+
+def test_what_was_compared_before_a_fault_stays(
+    proxied: Proxied, document: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("injector.fleet.istiod._AT_A_TIME", 1)
+    right = istio()
+
+    def failing(path: str, review: Review) -> bytes:
+        if '"web' in json.dumps(review):
+            raise ClusterError("services is forbidden", hint="x", reason="forbidden", status=403)
+        return right(path, review)
+
+    proxied(failing)
+
+    result = plan(document, "--prove")
+
+    assert result.exit_code == 1
+    assert f"\nbeside {WHERE}: 2 same, 1 not compared\n1 not compared: the API server forbids it" in result.stdout
+    assert ": Deployment shop/web\n" in result.stdout
+
+
+def test_a_reason_has_no_values_of_the_users_variables(proxied: Proxied, document: str) -> None:
+    secret = deployment("lone", "shop")
+    containers = [make_container(env=[{"name": "PASSWORD", "value": "hunter2-hunter2"}])]
+    secret["spec"]["template"]["spec"]["containers"] = containers
+    wrong = [{"op": "replace", "path": "/spec/containers/0/env/0/nope/deep", "value": 1}]
+    proxied(
+        for_lone(lambda _, review: patching(review, wrong)),
+        *(secret if item == deployment("lone", "shop") else item for item in objects()),
+    )
+
+    for output in ("summary", "json", "markdown", "table"):
+        text = plan(document, "--prove", "-o", output).output
+        assert "hunter2" not in text
+        assert ("PASSWORD" in text, "operation" in text) == (False, True)
 
 
 def test_a_missing_permission_is_named_with_the_plan(proxied: Proxied, document: str) -> None:

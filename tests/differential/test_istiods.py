@@ -121,7 +121,7 @@ def test_a_pod_that_is_not_injected_is_skipped_or_refused(istiod: FakeIstiod, re
 @pytest.mark.parametrize(
     ("reply", "words"),
     [
-        (lambda _: 503, "HTTP status 503: 'no endpoints available'"),
+        (lambda _: 503, "HTTP status 503: no endpoints available"),
         (lambda _: SLOW, "no answer within 0.2 s"),
         (
             lambda request: review({"uid": "other"} | {"of": request["uid"]}),
@@ -183,9 +183,7 @@ def test_the_recorder_says_in_a_line_why_there_is_no_answer(
     arguments = ["--istiod", istiod.url, "--revision", str(tmp_path / "plain"), "--release", "1.30.3"]
 
     assert recording.main([*arguments, "--output", str(tmp_path / "answers.jsonl.gz")]) == 1
-    assert (
-        capsys.readouterr().err == f"error: {istiod.url}: it answers with HTTP status 404: 'no endpoints available'\n"
-    )
+    assert capsys.readouterr().err == f"error: {istiod.url}: it answers with HTTP status 404: no endpoints available\n"
     assert not (tmp_path / "answers.jsonl.gz").exists()
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from injector.errors import AnnotationError, DataError
-from injector.injection.result import Injected, Skipped
+from injector.errors import AnnotationError, DataError, InvalidPodError
+from injector.injection.result import Injected, Skipped, Unanswered
 from injector.injection.tools.podchanges import (
     ABSENT,
     HIDDEN,
@@ -255,6 +255,22 @@ def test_a_message_loses_the_values_it_quotes_the_longest_first() -> None:
     pod = make_pod(containers=[make_container(env=env(A="secret", B="secret-long", C="abc", D=""))])
 
     assert hiding_of(pod).without_values("abc: secret-long, secret") == f"abc: {HIDDEN}, {HIDDEN}"
+
+
+@pytest.mark.parametrize("quoted", ['a "b"  c\nd', 'a "b" c d', r"a \"b\"  c\nd", r'a "b"  c\nd'])
+def test_a_message_loses_a_value_in_every_form_that_it_quotes(quoted: str) -> None:
+    pod = make_pod(containers=[make_container(env=env(A='a "b"  c\nd'))])
+
+    assert hiding_of(pod).without_values(f"of {quoted}, twice") == f"of {HIDDEN}, twice"
+
+
+@pytest.mark.parametrize("answer", [Skipped("r", "because of secret"), Unanswered("because of secret")])
+def test_a_reason_loses_the_values_it_quotes(answer: Skipped | Unanswered) -> None:
+    pod = make_pod(containers=[make_container(env=env(A="secret"))])
+
+    (change,) = changes(answer, InvalidPodError("no"), pod)
+
+    assert change.old == f"{decision_of(answer)}: because of {HIDDEN}"
 
 
 def test_an_entry_shows_where_its_value_is_from_and_never_the_value() -> None:

@@ -199,9 +199,10 @@ class Hiding:
         return {**pod, "metadata": meta, "spec": {**spec, **lists}}
 
     def without_values(self, text: str) -> str:
-        """Return a message with the hidden values that it quotes replaced, the longest first."""
-        for value in sorted(self.values, key=len, reverse=True):
-            text = text.replace(value, HIDDEN)
+        """Return a message with the hidden values that it quotes replaced, the longest first, also as JSON or Python writes them."""
+        forms = {form for value in self.values for form in _forms(value)}
+        for form in sorted(forms, key=len, reverse=True):
+            text = text.replace(form, HIDDEN)
         return text
 
 
@@ -216,6 +217,14 @@ def hiding_of(original: Mapping[str, Any]) -> Hiding:
     names = {name: frozenset(str(entry.get("name", "")) for entry in env) for name, env in own}
     values = (entry.get("value") for _, env in own for entry in env)
     return Hiding(names, frozenset(value for value in values if value and len(value) >= _SHORTEST))
+
+
+def _forms(value: str) -> Iterator[str]:
+    """Yield the forms in which messages quote a value: as it is, on one line, and with the escapes of JSON, of Go and of Python."""
+    for text in (value, " ".join(value.split())):
+        if len(text) >= _SHORTEST:
+            yield text
+            yield from (quoted[1:-1] for quoted in (go_json(text), go_json(text, escape_html=False), repr(text)))
 
 
 KINDS: Final = (
@@ -354,9 +363,10 @@ def pod_changes(old: c.Pod, new: c.Pod, original: Mapping[str, Any]) -> tuple[Ch
 
 
 def _decision_text(answer: Answer, hiding: Hiding) -> str:
-    if isinstance(answer, DataError):
-        return f"refused: {hiding.without_values(' '.join(str(answer).split()))}"
-    return "injected" if isinstance(answer, Injected) else f"{decision_of(answer)}: {answer.detail}"
+    if isinstance(answer, Injected):
+        return "injected"
+    detail = str(answer) if isinstance(answer, DataError) else answer.detail
+    return f"{decision_of(answer)}: {hiding.without_values(' '.join(detail.split()))}"
 
 
 def _spec_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
