@@ -361,7 +361,10 @@ def read_state(status: Any, upgrade: Upgrade, *, where: str) -> State:
             raw["retries"] = {name: _time(text) for name, text in dict(raw["retries"]).items()}
         if "gateways" in raw:
             raw["gateways"] = {
-                name: {"label": None, **gateway, **{key: _time(gateway[key]) for key in ("since", "ready")}}
+                name: {
+                    "label": None,
+                    **{key: _time(value) if key in ("since", "ready") else value for key, value in gateway.items()},
+                }
                 for name, gateway in dict(raw["gateways"]).items()
             }
         if "sidecars" in raw:
@@ -453,12 +456,16 @@ def skip_workload(state: State, workload: str, upgrade: Upgrade) -> State:
 def retry_workload(state: State, workload: str, upgrade: Upgrade, now: float, *, has_begun: bool) -> State:
     """Return the state of an upgrade that restarts a workload with a mark of its own, if the wave of the workload has begun.
 
-    It goes on if it was paused for a workload, or if it was incomplete. Raises UsageError if it has ended.
+    It goes on if it was paused for a workload, or if it was incomplete: with the last wave, if the workload is in it and it never began,
+    since all its workloads were skipped. Raises UsageError if it has ended.
     """
     check_end(state, RETRY, upgrade)
     state = replace(state, skipped=tuple(name for name in state.skipped if name != workload))
     if not has_begun:
-        return state
+        if state.phase != INCOMPLETE:
+            return state
+        begun = _begin_wave(state, upgrade.gateway_wave, now)
+        return replace(begun.with_remaining(()), phase=RUNNING, deadline=upgrade.deadline_from(now))
     token, restarting = state.next_token(now), dict(state.restarting)
     if workload in restarting:
         restarting[workload] = PlannedRestart(token, now)
@@ -480,8 +487,8 @@ def _resume(state: State, upgrade: Upgrade, now: float) -> State:
     resumed = state.postpone(now).at(MOVING if is_again else state.step, now, phase=phase)
     resumed = replace(resumed, deadline=upgrade.deadline_from(now))
     if is_again:
-        wave = last_wave(upgrade, state)
-        return replace(resumed.with_remaining(()), wave=wave, rest=True, token=state.last_token, retries={})
+        # A last wave that has not begun follows: it has a preflight, and perhaps waits for its approval.
+        return replace(resumed.with_remaining(()), rest=True, token=state.last_token, retries={})
     if state.cause == TAG_CHANGED and not state.back:
         reason = f"writing tag {upgrade.tag} again"
         return replace(resumed, cause=TAG_CHANGED, reason=reason, token=state.next_token(now), retries={})
@@ -514,7 +521,11 @@ def promote(state: State, upgrade: Upgrade, now: float) -> State:
         return state.at(CHECKING, now)
     if state.wave >= last_wave(upgrade, state):
         return state.at(GATEWAYS, now)
-    return state.at(PREFLIGHT, now, wave=state.wave + 1, approved=False, counts={}, gates={})
+    return _begin_wave(state, state.wave + 1, now)
+
+
+def _begin_wave(state: State, wave: int, now: float) -> State:
+    return state.at(PREFLIGHT, now, wave=wave, approved=False, counts={}, gates={})
 
 
 def counts_text(state: State) -> str:

@@ -743,11 +743,11 @@ def _choose(
     # Those of all waves may be left, or tried again. In a rollback, injected gateways are restarted beside other workloads.
     is_busy = not back and (rooms[False].restarts > 0 or any(view.wave != gateway_wave for view in candidates))
     selected: list[ObservedWorkload] = []
-    waiting = ""
+    waiting = gateways_reason = ""
     for view in candidates:
         room = rooms[view.wave == gateway_wave]
         if is_busy and view.wave == gateway_wave:
-            waiting = waiting or "waiting for the workloads before the injected gateways"
+            gateways_reason = "waiting for the workloads before the injected gateways"
             continue
         is_new = view.name not in under_way
         is_broken = back and (not is_new or (view.unavailable > 0 and not view.further))
@@ -763,7 +763,7 @@ def _choose(
         else:
             selected.append(view)
             room.take(view, is_new=is_new)
-    return selected, waiting
+    return selected, waiting or gateways_reason
 
 
 class _Room:

@@ -36,8 +36,6 @@ CRD_FILE: Final = _IN_WHEEL if _IN_WHEEL.is_file() else _PACKAGE.parent / "deplo
 """The CustomResourceDefinition."""
 _ATTEMPTS: Final = 5
 """How often a command of a user is tried if the state changes meanwhile. A runner changes it every two seconds at most."""
-_FIXED: Final = ("tag", "from", "to", "waves")
-"""The fields of ``spec`` that may not change while an upgrade is under way: they decide in which wave a workload is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +146,8 @@ class Store:
         before, spec = item.get("spec") or {}, dict(raw["spec"])
         # A document without `run` does not undo the runs that --again asked for.
         spec |= {"run": max(read_upgrade(raw, where="").run, stored.upgrade.run)} if "run" in (*spec, *before) else {}
-        changed = [key for key in _FIXED if before.get(key) != spec.get(key)]
+        fixed = _fixed_fields(spec, read_upgrade(raw, where=""))
+        changed = [key for key, value in _fixed_fields(before, stored.upgrade).items() if value != fixed[key]]
         if changed and stored.is_under_way:
             hint = f"restore it, or run `injector upgrade abort {self.name}` first"
             raise UsageError(f"the upgrade {self.name} is under way with another `{changed[0]}`", hint=hint)
@@ -241,6 +240,12 @@ class Store:
 
     async def _write(self, item: Mapping[str, Any]) -> dict[str, Any]:
         return await self.client.replace(UPGRADES, item, manager=MANAGER, subresource="/status")
+
+
+def _fixed_fields(spec: Mapping[str, Any], upgrade: Upgrade) -> dict[str, Any]:
+    """Return the fields that may not change while an upgrade is under way: they decide in which wave a workload is."""
+    fields = {key: spec.get(key) for key in ("tag", "from", "to", "waves")}
+    return {**fields, "importanceLabel": upgrade.importance_label, "injectedGateways.last": upgrade.gateways_last}
 
 
 def _readable(items: Iterable[Mapping[str, Any]]) -> Iterable[Stored]:

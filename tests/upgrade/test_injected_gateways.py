@@ -276,6 +276,15 @@ def test_gateways_are_last_among_the_workloads_that_are_tried_again() -> None:
     assert names(step(document, second.state, observed(ready, both[1]))) == ["a"]
 
 
+def test_the_reason_names_what_the_workloads_before_the_gateways_wait_for() -> None:
+    document = upgrade()
+    views = gateway("a"), observation("z", budgets=frozenset({"shop/z"}))
+    state = replace(in_last_wave(document), rest=True)
+    decision = step(document, state, observed(*views, exhausted=frozenset({"shop/z"})))
+
+    assert (decision.restarts, decision.state.reason) == ((), "waiting for PodDisruptionBudget shop/z")
+
+
 def test_a_rollback_restarts_gateways_first_and_one_at_a_time() -> None:
     document = upgrade(limits={"workloads": 2})
     back = in_last_wave(document).rolling_back(document, NOW, "PodsFailed", "why")
@@ -315,16 +324,34 @@ def test_the_last_wave_soaks_for_its_own_time() -> None:
     assert step(document, soaking, observed(view, now=NOW + 20, gates=())).state.step == CHECKING
 
 
-def test_a_gateway_that_appears_late_is_restarted_when_the_upgrade_is_resumed() -> None:
-    document = upgrade()
+def test_a_gateway_that_appears_late_has_its_wave_when_the_upgrade_is_resumed() -> None:
+    document = upgrade(soak="1m", injectedGateways={"approval": True})
     checking = restarting().at(CHECKING, NOW)
     resumed_state = step(document, checking, observed(observation("a", old=0, new=2), gateway("late"))).state
     assert (resumed_state.phase, resumed_state.wave, resumed_state.injected_gateways) == (RUNNING, 0, True)
 
     resumed = apply_command(replace(resumed_state, phase=INCOMPLETE), "resume", document, NOW)
-    assert (resumed.step, resumed.wave) == (MOVING, 1)
-    begun = step(document, resumed, observed(gateway("late"))).state
+    assert (resumed.step, resumed.wave) == (MOVING, 0)
+    state = resumed
+    for now, step_name in ((NOW, RESTARTING), (NOW, SOAKING), (NOW + 60, PREFLIGHT)):
+        state = step(document, state, observed(gateway("late"), now=now, gates=())).state
+        assert (state.step, names(step(document, state, observed(gateway("late"))))) == (step_name, [])
+    waiting = step(document, state, observed(gateway("late"), now=NOW + 60)).state
+    assert (waiting.wave, waiting.waits_for_approval) == (1, True)
+    approved = apply_command(waiting, "promote", document, NOW)
+    moving = step(document, approved, observed(gateway("late"), preflight=())).state
+    begun = step(document, moving, observed(gateway("late"))).state
     assert names(step(document, begun, observed(gateway("late")))) == ["late"]
+
+
+def test_an_incomplete_rollback_goes_on_without_the_wave_of_late_gateways() -> None:
+    document = upgrade(injectedGateways={"approval": True})
+    back = replace(restarting(), injected_gateways=True).rolling_back(document, NOW, "PodsFailed", "why")
+
+    resumed = apply_command(replace(back, phase=INCOMPLETE, step=CHECKING), "resume", document, NOW)
+    decision = step(document, resumed, observed(gateway("late", new=2, old=0), tag=PROD))
+    assert (resumed.step, decision.state.step) == (MOVING, RESTARTING)
+    assert names(step(document, decision.state, observed(gateway("late", new=2, old=0), tag=PROD))) == ["late"]
 
 
 def test_gateways_that_are_gone_hold_up_nothing() -> None:

@@ -28,8 +28,10 @@ from injector.upgrade.state import (
 from injector.upgrade.store import UPGRADES, Store
 from injector.upgrade.tag import tag_data
 from tests.cluster.fakeapi import FakeApi
+from tests.revisions.fakes import WITH_GATEWAY, revision_of
 from tests.upgrade.fleets import DOCUMENT, NEW, OLD, PROD, FakeSurveyor, fleet, upgrade, workload
 
+OF_GATEWAYS = {name: revision_of(minor, WITH_GATEWAY, name=name) for name, minor in ((OLD, 28), (NEW, 30))}
 WAVES = [{"name": "shop", "namespaces": ["shop"]}, {"name": "rest"}]
 WORKLOADS = (
     workload("web"),
@@ -131,6 +133,19 @@ async def test_after_an_incomplete_end_a_workload_can_be_tried_again_but_not_ski
     assert (await change("retry", "shop/deployment/web", phase=INCOMPLETE, wave=1)).phase == "Running"
     with pytest.raises(UsageError, match="the upgrade up has ended: it is Incomplete"):
         await change("skip", "shop/deployment/web", phase=INCOMPLETE, wave=1)
+
+
+async def test_a_skipped_gateway_whose_wave_never_began_is_tried_again_after_the_end() -> None:
+    known: dict[str, Any] = {"source": OF_GATEWAYS[OLD], "target": OF_GATEWAYS[NEW]}
+    surveyor = FakeSurveyor(lambda: [*WORKLOADS, workload("public", "edge", templates="gateway")], **known)
+    left = (Remaining("Deployment edge/public", "skipped", "retry"),)
+    skipped = ("Deployment edge/public",)
+    store = await started(phase=INCOMPLETE, step="Checking", wave=1, skipped=skipped, approved=True, remaining=left)
+
+    changed, _ = await change_workload(store, surveyor, "retry", "edge/deployment/public", 200.0)
+    assert changed.state is not None
+    assert (changed.state.phase, changed.state.step, changed.state.wave) == ("Running", "Preflight", 2)
+    assert (changed.state.approved, changed.state.skipped, changed.state.remaining) == (False, (), ())
 
 
 async def test_an_upgrade_that_was_not_started_has_no_workload_to_skip() -> None:

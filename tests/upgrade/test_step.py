@@ -49,6 +49,7 @@ from injector.upgrade.step import (
 from tests.upgrade.fleets import NEW, OLD, PROD, upgrade
 
 NOW = 1000.0
+MISSING = object()
 ONE = upgrade(soak="1m")
 MOVED = tag_in_wave(ONE, PROD, 0, ())
 
@@ -503,6 +504,42 @@ def test_a_state_is_read_as_it_was_written_and_anything_else_is_refused() -> Non
     for raw in broken:
         with pytest.raises(ConfigError, match="cannot be read"):
             read_state(raw, document, where="x")
+
+
+def test_a_state_of_which_any_value_is_missing_or_wrong_is_read_or_refused() -> None:
+    gateways = {"edge/a": PinnedGateway(None, OLD, NOW)}
+    state = restarting("a", retries={"Deployment shop/a": NOW}, gateways=gateways, tag_before={"revision": OLD})
+    state = state.with_remaining((Remaining("Deployment shop/a", "blocked", "resume it"),))
+    status, refused = state.to_status(), 0
+    places = [(status, key) for key in status]
+    places += [(value, key) for value in status.values() if isinstance(value, dict) for key in value]
+    places += [
+        (part, key)
+        for part in (status["gateways"]["edge/a"], status["restarting"]["Deployment shop/a"])
+        for key in part
+    ]
+    for part, key in places:
+        before = part[key]
+        for value in (None, 1, -1.5, "x", [], {}, [{}], True, MISSING):
+            if value is MISSING:
+                del part[key]
+            else:
+                part[key] = value
+            try:
+                read_state(status, ONE, where="x")
+            except ConfigError:
+                refused += 1
+            part[key] = before
+    assert refused > len(places)
+
+    for key in ("since", "ready", "label"):
+        item = {name: value for name, value in status["gateways"]["edge/a"].items() if name != key}
+        raw = {"gateways": {"edge/a": item}}
+        if key == "since":
+            with pytest.raises(ConfigError, match="cannot be read"):
+                read_state(raw, ONE, where="x")
+        else:
+            assert read_state(raw, ONE, where="x").gateways == gateways
 
 
 def test_a_gateway_that_is_pinned_or_released_is_progress() -> None:

@@ -88,6 +88,29 @@ async def test_a_file_creates_or_adopts_its_resource_and_may_change_its_limits()
         await store.adopt(document(waves=[{"weight": 10}]))
 
 
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"injectedGateways": {"last": False}}, "injectedGateways.last"),
+        ({"importanceLabel": "example.com/importance"}, "importanceLabel"),
+        ({"tag": "dev"}, "tag"),
+    ],
+)
+async def test_a_field_that_decides_the_wave_of_a_workload_stays_while_it_is_under_way(
+    spec: dict[str, Any], field: str
+) -> None:
+    store = new_store()
+    await started(store)
+    same: dict[str, Any] = {
+        "injectedGateways": {"last": True, "soak": "1m"},
+        "importanceLabel": "revision-injector.dev/importance",
+    }
+    assert (await store.adopt(document(**same))).is_under_way
+
+    with pytest.raises(UsageError, match=f"the upgrade up is under way with another `{field}`"):
+        await store.adopt(document(**spec))
+
+
 @pytest.mark.parametrize("phase", [COMPLETED, INCOMPLETE, ABORTED])
 async def test_an_upgrade_that_has_ended_is_not_started_again_unless_it_is_asked_for(phase: str) -> None:
     store = new_store()
