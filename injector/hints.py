@@ -35,7 +35,7 @@ def first_of(names: Sequence[str], most: int = _MAX_NAMES) -> str:
     return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def counted(count: int, noun: str) -> str:
+def count_of(count: int, noun: str) -> str:
     """Return a number with its noun, which has an ``s`` in the plural."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from injector.hints import counted, did_you_mean, fitting_names
+from injector.hints import count_of, did_you_mean, fitting_names
 from tests.cases import cases
 
 NAMES = ("1-24", "1-30", "default", "prod")
@@ -14,7 +14,7 @@ def test_the_most_similar_name_is_suggested(name: str, expected: str | None) -> 
 
 
 def test_one_thing_is_counted_in_the_singular() -> None:
-    assert [counted(count, "workload") for count in (0, 1, 2)] == ["0 workloads", "1 workload", "2 workloads"]
+    assert [count_of(count, "workload") for count in (0, 1, 2)] == ["0 workloads", "1 workload", "2 workloads"]
 
 
 def test_nothing_is_suggested_if_no_name_is_served() -> None:

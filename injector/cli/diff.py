@@ -64,7 +64,7 @@ from injector.fleet.istiodoptions import ISTIOD
 from injector.fleet.manifests import SUFFIXES, WorkloadFiles
 from injector.fleet.minors import MinorChanges
 from injector.fleet.view import build_routed, build_view, read_revisions, read_routes
-from injector.hints import EXAMPLES, counted, first_of
+from injector.hints import EXAMPLES, count_of, first_of
 from injector.injection.result import Answer, Injected
 from injector.injection.tools.podchanges import ABSENT, KINDS, Change, hiding_of
 from injector.kube.escaping import escape_line, printable
@@ -385,7 +385,7 @@ def _message_groups(comparisons: Sequence[Comparison]) -> list[str]:
         for code in dict.fromkeys(message.code for message in comparison.messages):
             by_code.setdefault(code, []).append(str(comparison.workload))
     return [
-        f"[{code}] {counted(len(names), 'workload')}: {first_of(names, EXAMPLES)}; see `injector explain`"
+        f"[{code}] {count_of(len(names), 'workload')}: {first_of(names, EXAMPLES)}; see `injector explain`"
         for code, names in sorted(by_code.items())
     ]
 
@@ -463,7 +463,7 @@ def _group_line(kinds: Sequence[str], workloads: Sequence[Created]) -> str:
 
 def _total(comparisons: Sequence[Comparison], old: str, new: str) -> str:
     differing = sum(bool(comparison.changes) for comparison in comparisons)
-    total = counted(len(comparisons), "workload")
+    total = count_of(len(comparisons), "workload")
     if not differing:
         return f"no difference in {total} between {old} and {new}\n"
     known = sum(bool(comparison.known) for comparison in comparisons)

@@ -29,7 +29,7 @@ from injector.fleet.minors import read_istiod_minor
 from injector.fleet.progress import Progress, no_progress
 from injector.fleet.routing import find_called, pod_labels
 from injector.golang.json import load_json
-from injector.hints import EXAMPLES, counted, did_you_mean, first_of
+from injector.hints import EXAMPLES, count_of, did_you_mean, first_of
 from injector.injection.pipeline import check_pod_security
 from injector.injection.result import Injected, Skipped, Unanswered
 from injector.injection.tools.podchanges import Change, changes, hiding_of
@@ -471,7 +471,7 @@ def random_notes(comparisons: Sequence[Comparison]) -> list[str]:
     """Return a note for each of the first paths that differ among istiod's own answers."""
     paths = Counter(path for comparison in comparisons for path in comparison.random)
     return [
-        escape_line(f"{path} differs among istiod's own answers, so it is not compared: {counted(count, 'workload')}")
+        escape_line(f"{path} differs among istiod's own answers, so it is not compared: {count_of(count, 'workload')}")
         for path, count in paths.most_common(EXAMPLES)
     ]
 
