@@ -338,7 +338,7 @@ class KubeClient:
     ) -> dict[str, Any]:
         """Create an object and return it; reason ``conflict`` if it exists. With ``dry_run`` it is only checked."""
         path = resource.path(namespace=manifest["metadata"].get("namespace", ""))
-        query = {"fieldManager": manager, **({"dryRun": "All"} if dry_run else {})}
+        query = {"fieldManager": manager, **({"dryRun": "All"} if dry_run else {}), **_validation(resource)}
         return await self._json("POST", path, query, _with_kind(resource, manifest))
 
     async def replace(
@@ -348,7 +348,7 @@ class KubeClient:
 
         With a ``subresource`` such as ``/status``, only that part of the object.
         """
-        path, query = f"{_path(resource, manifest)}{subresource}", {"fieldManager": manager}
+        path, query = f"{_path(resource, manifest)}{subresource}", {"fieldManager": manager, **_validation(resource)}
         return await self._json("PUT", path, query, _with_kind(resource, manifest))
 
     async def patch(
@@ -570,6 +570,10 @@ def _reduce(scope: Scope, item: dict[str, Any], keep: Callable[[dict[str, Any]],
 
 def _with_kind(resource: Resource, manifest: Mapping[str, Any]) -> dict[str, Any]:
     return {"apiVersion": resource.api_version, "kind": resource.kind, **manifest}
+
+
+def _validation(resource: Resource) -> dict[str, str]:
+    return {"fieldValidation": "Strict"} if resource.strict else {}
 
 
 def _path(resource: Resource, manifest: Mapping[str, Any]) -> str:

@@ -13,12 +13,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A resource of the API: its path and kind as Kubernetes spells them."""
+    """A resource of the API: its path and kind as Kubernetes spells them.
+
+    With ``strict``, an object with a field that the API server does not know is not written: otherwise the field would be dropped.
+    """
 
     api_version: str
     plural: str
     kind: str
     namespaced: bool
+    strict: bool = False
 
     def path(self, *, namespace: str = "", name: str = "") -> str:
         """Return the path of one object, or of all objects in a namespace or the cluster."""

@@ -5,8 +5,9 @@ A change is accepted only for the version that was read, so of several runners, 
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
     from injector.cluster.client import KubeClient
 
-UPGRADES: Final = Resource(API_VERSION, "upgrades", KIND, namespaced=False)
+# Helm never changes a CustomResourceDefinition. One that is older than the injector has not all fields of the spec and the status.
+UPGRADES: Final = Resource(API_VERSION, "upgrades", KIND, namespaced=False, strict=True)
 MANAGER: Final = "injector-upgrade"
 GATEWAY_MANAGER: Final = "injector-upgrade-gateways"
 """The field manager of the labels of Gateways."""
@@ -36,6 +38,8 @@ CRD_FILE: Final = _IN_WHEEL if _IN_WHEEL.is_file() else _PACKAGE.parent / "deplo
 """The CustomResourceDefinition."""
 _ATTEMPTS: Final = 5
 """How often a command of a user is tried if the state changes meanwhile. A runner changes it every two seconds at most."""
+_UNKNOWN_FIELDS: Final = re.compile(r'unknown field "(?:spec|status)\..*')
+"""The end of the message of an API server that checks the fields strictly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +143,7 @@ class Store:
         if item is None:
             await self._check_crd()
             manifest = {"apiVersion": API_VERSION, "kind": KIND, "metadata": raw["metadata"], "spec": raw["spec"]}
-            return read_stored(await self.client.create(UPGRADES, manifest, manager=MANAGER))
+            return read_stored(await _checked(self.client.create(UPGRADES, manifest, manager=MANAGER)))
         stored = read_stored(item)
         if stored.state is not None and stored.state.has_ended:
             return stored
@@ -162,7 +166,7 @@ class Store:
         return read_stored(await self._replace_spec(stored.item, spec))
 
     async def _replace_spec(self, item: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:
-        return await self.client.replace(UPGRADES, {**item, "spec": spec}, manager=MANAGER)
+        return await _checked(self.client.replace(UPGRADES, {**item, "spec": spec}, manager=MANAGER))
 
     async def rival(self, stored: Stored) -> str:
         """Return the name of an upgrade of the same tag, or in place of the same revision, that is under way and began earlier.
@@ -239,7 +243,19 @@ class Store:
             raise UsageError(what, hint=f"use `injector upgrade rollback {name}` first")
 
     async def _write(self, item: Mapping[str, Any]) -> dict[str, Any]:
-        return await self.client.replace(UPGRADES, item, manager=MANAGER, subresource="/status")
+        return await _checked(self.client.replace(UPGRADES, item, manager=MANAGER, subresource="/status"))
+
+
+async def _checked(write: Awaitable[dict[str, Any]]) -> dict[str, Any]:
+    """Return what was written. Raises ConfigError if the definition of the resource lacks a field of it."""
+    try:
+        return await write
+    except ClusterError as error:
+        unknown = _UNKNOWN_FIELDS.search(error.what)
+        if unknown is None:
+            raise
+        what = f"the definition of the resource {KIND} is older than this injector: {unknown[0]}"
+        raise ConfigError(what, hint=f"run `{INSTALL_CRD}`") from error
 
 
 def _fixed_fields(spec: Mapping[str, Any], upgrade: Upgrade) -> dict[str, Any]:

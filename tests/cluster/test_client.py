@@ -284,6 +284,18 @@ WRITES: list[tuple[Callable[[KubeClient], Awaitable[object]], str, dict[str, str
         {},
         {"apiVersion": "v1", "kind": "Secret", **SECRET},
     ),
+    (
+        lambda it: it.create(replace(SECRETS, strict=True), SECRET, manager="m", dry_run=True),
+        f"POST {SECRETS_AT} application/json",
+        {"dryRun": "All", "fieldValidation": "Strict"},
+        {"apiVersion": "v1", "kind": "Secret", **SECRET},
+    ),
+    (
+        lambda it: it.replace(replace(SECRETS, strict=True), SECRET, manager="m", subresource="/status"),
+        f"PUT {SECRETS_AT}/s/status application/json",
+        {"fieldValidation": "Strict"},
+        {"apiVersion": "v1", "kind": "Secret", **SECRET},
+    ),
     (lambda it: it.delete(WEBHOOKS, "w"), DELETE, {}, OPTIONS),
     (
         lambda it: it.delete(WEBHOOKS, "w", resource_version="7"),

@@ -49,6 +49,24 @@ async def test_a_cluster_without_the_resource_says_the_command_that_installs_it(
             await request
 
 
+async def test_an_older_definition_of_the_resource_says_the_command_that_updates_it() -> None:
+    store, api = new_store(), FakeApi()
+    assert isinstance(store.client, FakeApi)
+    what = 'the API server refuses it (HTTP 400): strict decoding error: unknown field "status.pins", unknown field "status.x"'
+    store.client.fault_of["replace"] = ClusterError(what, reason="refused", status=400)
+    api.fault_of["create"] = ClusterError(what.replace("status", "spec"), reason="refused", status=400)
+    api.put(UPGRADES, document("other"))
+
+    said = r'is older than this injector: unknown field "{0}.pins", unknown field "{0}.x"; run `injector upgrade crd \| kubectl'
+    with pytest.raises(ConfigError, match=said.format("status")):
+        await started(store)
+    with pytest.raises(ConfigError, match=said.format("spec")):
+        await Store(api, "up").adopt(document())
+    store.client.fault_of["replace"] = ClusterError('unknown field "metadata.x"', reason="refused", status=400)
+    with pytest.raises(ClusterError, match=r"metadata\.x"):
+        await store.adopt(document(soak="1s"))
+
+
 async def test_a_started_upgrade_is_read_with_its_document_and_the_tag_before() -> None:
     store = new_store()
     assert (await store.load()).is_new
