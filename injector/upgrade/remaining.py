@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from injector.upgrade.plan import BLOCKED, NO_SIDECAR, RESTART, RESTARTABLE, ROLLOUT, SKIPPED, STAYS
-from injector.upgrade.state import Remaining
+from injector.upgrade.state import RESTART_OPEN, Remaining, remedy_of_restart
 from injector.upgrade.statefulset import delete_command
 
 if TYPE_CHECKING:
@@ -18,15 +18,18 @@ if TYPE_CHECKING:
     from injector.upgrade.state import State
 
 
-def work_left(plan: Plan, workloads: Sequence[Workload], namespaces: Collection[str]) -> tuple[Remaining, ...]:
+def work_left(
+    plan: Plan, workloads: Sequence[Workload], namespaces: Collection[str], restarting: Collection[str] = ()
+) -> tuple[Remaining, ...]:
     """Return the workloads that still have the wrong revision, or no sidecar.
 
-    ``plan`` is made after the last restart; ``namespaces`` had workloads of the upgrade. A workload that is pinned stays, and is not left.
+    ``plan`` is made after the last restart; ``namespaces`` had workloads of the upgrade; the restarts of ``restarting`` were decided. A
+    workload that is pinned stays, and is not left.
     """
     wrong = plan.target if plan.is_back else plan.source
     return tuple(
         sorted(
-            (*_in_plan(plan, wrong), *_outside_of_tag(plan, workloads, namespaces, wrong)),
+            (*_in_plan(plan, wrong, restarting), *_outside_of_tag(plan, workloads, namespaces, wrong)),
             key=lambda remaining: remaining.workload,
         )
     )
@@ -41,21 +44,16 @@ def gateways_left(upgrade: Upgrade, state: State) -> tuple[Remaining, ...]:
 
 
 def left_after_abort(state: State, plan: Plan, workloads: Sequence[Workload]) -> tuple[Remaining, ...]:
-    """Return what an upgrade leaves that a user has ended: pins as they were observed, workloads, and restarts that are under way."""
-    name, view = plan.upgrade.name, plan.gateway_view
-    command = f"injector upgrade rollback {name}" if state.back else f"injector upgrade run {name} --again"
-    broken = {str(workload.key) for workload in workloads if workload.unready}
-    under_way = {item.workload: item for item in state.under_way if item.workload not in broken}
+    """Return what an upgrade leaves that a user has ended: pins as they were observed, and workloads."""
+    view, command = plan.gateway_view, state.command_after_abort(plan.upgrade)
     labels = {f"{gateway.namespace}/{gateway.name}": gateway.pin for gateway in view.gateways}
     pins = [
         (gateway if view.unknown else replace(gateway, moving=False)).to_remaining(key)
         for key, gateway in sorted(state.gateways.items())
         if view.unknown or labels.get(key) == gateway.pin
     ]
-    items = work_left(plan, workloads, state.namespaces)
-    return *pins, *(
-        under_way.get(item.workload) or replace(item, remedy=_after_end(item.remedy, command)) for item in items
-    )
+    items = work_left(plan, workloads, state.namespaces, state.restarting)
+    return *pins, *(replace(item, remedy=_after_end(item.remedy, command)) for item in items)
 
 
 def _after_end(remedy: str, command: str) -> str:
@@ -63,7 +61,7 @@ def _after_end(remedy: str, command: str) -> str:
     return re.sub(r"`injector upgrade [^`]*`", f"`{command}`", remedy)
 
 
-def _in_plan(plan: Plan, wrong: str) -> Iterator[Remaining]:
+def _in_plan(plan: Plan, wrong: str, restarting: Collection[str]) -> Iterator[Remaining]:
     for entry in plan.entries:
         if entry.action == BLOCKED and entry.note == NO_SIDECAR:
             count = entry.workload.pods[None]
@@ -79,8 +77,12 @@ def _in_plan(plan: Plan, wrong: str) -> Iterator[Remaining]:
                 yield _remaining(entry, f"{what}: {SKIPPED}", remedy)
         elif entry.action == RESTART:
             remedy = f"`injector upgrade resume {plan.upgrade.name}` restarts it"
-            waits = f"its rollout waits for {', '.join(entry.workload.unready)} to be ready"
-            why = waits if entry.workload.unready else "it was not restarted"
+            why, trouble = "it was not restarted", entry.workload.restart.trouble
+            if entry.workload.unready:
+                why = f"its rollout waits for {', '.join(entry.workload.unready)} to be ready"
+            elif str(entry.key) in restarting:
+                why = f"{RESTART_OPEN}; {trouble}" if trouble else RESTART_OPEN
+                remedy = remedy_of_restart(wrong, remedy)
             yield _remaining(entry, f"{_has(entry.workload, wrong)}: {why}", remedy)
 
 

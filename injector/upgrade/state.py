@@ -114,6 +114,15 @@ class Remaining:
     remedy: str
 
 
+RESTART_OPEN: Final = "its restart was decided, and was not complete"
+"""Why a workload is left whose restart an abort has ended. The API server may have refused it, or its rollout may never end."""
+
+
+def remedy_of_restart(wrong: str, remedy: str) -> str:
+    """Return the remedy for such a workload. ``wrong`` is the revision of its pods; ``remedy`` restarts it."""
+    return f"if it has a rollout, wait for it; if pods with revision {wrong} remain, {remedy}"
+
+
 @dataclass(frozen=True, slots=True)
 class State:
     """The state of an upgrade. Times are whole seconds since 1970.
@@ -272,11 +281,16 @@ class State:
         reason = f"aborted by a user: the tag and the pods stay as they are{left}"
         return replace(self.with_remaining(remaining), phase=ABORTED, cause=BY_USER, reason=reason)
 
-    @property
-    def under_way(self) -> tuple[Remaining, ...]:
-        """What the state knows of the work that is left if the upgrade ends now: restarts and pins."""
-        reason, remedy = "its restart is under way", "wait for the end of its rollout"
-        restarts = (Remaining(name, reason, remedy) for name in sorted(self.restarting))
+    def command_after_abort(self, upgrade: Upgrade) -> str:
+        """Return the command that goes on after a user has ended the upgrade, or its rollback."""
+        name = upgrade.name
+        return f"injector upgrade rollback {name}" if self.back else f"injector upgrade run {name} --again"
+
+    def under_way(self, upgrade: Upgrade) -> tuple[Remaining, ...]:
+        """Return what the state knows of the work that is left if the upgrade ends now: restarts and pins."""
+        wrong = upgrade.target if self.back else upgrade.source
+        remedy = remedy_of_restart(wrong, f"`{self.command_after_abort(upgrade)}` restarts it")
+        restarts = (Remaining(name, RESTART_OPEN, remedy) for name in sorted(self.restarting))
         return *(gateway.to_remaining(name) for name, gateway in sorted(self.gateways.items())), *restarts
 
     def to_status(self) -> dict[str, Any]:
@@ -404,7 +418,7 @@ def apply_command(state: State, verb: str, upgrade: Upgrade, now: float) -> Stat
                 return replace(resumed, approved=True)
             return replace(promote(resumed, upgrade, now), cause=resumed.cause, reason=resumed.reason)
         case "abort":
-            return state.abort(state.under_way)
+            return state.abort(state.under_way(upgrade))
         case "accept":
             if state.phase != INCOMPLETE:
                 hint = "wait until it is Incomplete, or abort it"

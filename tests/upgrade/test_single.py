@@ -138,9 +138,11 @@ async def test_after_an_incomplete_end_a_workload_can_be_tried_again_but_not_ski
 async def test_a_skipped_gateway_whose_wave_never_began_is_tried_again_after_the_end() -> None:
     known: dict[str, Any] = {"source": OF_GATEWAYS[OLD], "target": OF_GATEWAYS[NEW]}
     surveyor = FakeSurveyor(lambda: [*WORKLOADS, workload("public", "edge", templates="gateway")], **known)
-    left = (Remaining("Deployment edge/public", "skipped", "retry"),)
+    remaining = (Remaining("Deployment edge/public", "skipped", "retry"),)
     skipped = ("Deployment edge/public",)
-    store = await started(phase=INCOMPLETE, step="Checking", wave=1, skipped=skipped, approved=True, remaining=left)
+    store = await started(
+        phase=INCOMPLETE, step="Checking", wave=1, skipped=skipped, approved=True, remaining=remaining
+    )
 
     changed, _ = await change_workload(store, surveyor, "retry", "edge/deployment/public", 200.0)
     assert changed.state is not None
@@ -168,6 +170,9 @@ B_LEFT = (
     "it is pinned to revision 1-28",
     f"`{LABEL} b -n shop istio.io/rev=prod --overwrite` lets it follow its tag",
 )
+AFTER_RESTART = (
+    "if it has a rollout, wait for it; if pods with revision 1-28 remain, `injector upgrade run up --again` restarts it"
+)
 B_UNKNOWN = (B_LEFT[0], "it was being released, and may still be pinned to revision 1-28", B_LEFT[2])
 
 
@@ -183,26 +188,42 @@ async def abort_with(surveyor: FakeSurveyor, **fields: Any) -> tuple[State, str]
 
 async def test_an_aborted_upgrade_names_what_is_left_with_commands_that_it_accepts() -> None:
     stuck, gone = workload("db", unready=("db-1",)), workload("gone", requested=OLD)
-    workloads = workload("web"), workload("api"), workload("done", has=NEW), gone, stuck
-    restarting = {f"Deployment shop/{name}": PlannedRestart(100.0, 100.0) for name in ("api", "db")}
+    api = workload("api", pods=Counter({OLD: 1}), restart=Restart("", 1, {}, "pods not available: 1 of 2"))
+    refused = workload("refused", restart=Restart("its rollout is paused: resume it"))
+    workloads = workload("web"), api, workload("done", has=NEW), gone, stuck, refused
+    restarting = {f"Deployment shop/{name}": PlannedRestart(100.0, 100.0) for name in ("api", "db", "refused")}
     fields = {"restarting": restarting, "namespaces": ("shop",)}
     state, fault = await abort_with(FakeSurveyor(lambda: workloads), **fields)
 
     assert (state.phase, fault) == (ABORTED, "")
-    assert state.reason.endswith("; left: Deployment shop/api, Deployment shop/db, Deployment shop/gone and 1 more")
+    assert state.reason.endswith("; left: Deployment shop/api, Deployment shop/db, Deployment shop/gone and 2 more")
     delete = "if it does not become ready, repair the cause and run `kubectl delete pod"
     label = "`kubectl label namespace shop istio.io/rev=prod --overwrite`"
     why = "pods with revision 1-28: 2: its namespace leads to 1-28 instead of prod"
     assert listed(state) == [
-        ("Deployment shop/api", "its restart is under way", "wait for the end of its rollout"),
+        (
+            "Deployment shop/api",
+            "pods with revision 1-28: 1: its restart was decided, and was not complete; pods not available: 1 of 2",
+            AFTER_RESTART,
+        ),
         (
             "Deployment shop/db",
             "pods with revision 1-28: 2: its rollout waits for db-1 to be ready",
             f"{delete} db-1 -n shop`; then `injector upgrade run up --again` restarts it",
         ),
         ("Deployment shop/gone", why, f"{label}, and then `injector upgrade run up --again`"),
+        ("Deployment shop/refused", "pods with revision 1-28: 2: its rollout is paused", "resume it"),
         ("Deployment shop/web", "pods with revision 1-28: 2: it was not restarted", "`injector upgrade run up --again` restarts it"),
     ]  # fmt: skip
+
+
+async def test_a_restart_that_an_aborted_rollback_leaves_names_the_command() -> None:
+    restarting = {"Deployment shop/done": PlannedRestart(100.0, 100.0)}
+    state, _ = await abort_with(FakeSurveyor(lambda: WORKLOADS[:3]), back=True, restarting=restarting)
+
+    remedy = "if it has a rollout, wait for it; if pods with revision 1-30 remain, `injector upgrade rollback up` restarts it"
+    reason = "pods with revision 1-30: 2: its restart was decided, and was not complete"
+    assert listed(state) == [("Deployment shop/done", reason, remedy)]
 
 
 async def test_an_aborted_rollback_names_what_is_left_and_can_go_back_again() -> None:
@@ -240,7 +261,7 @@ async def test_an_upgrade_is_aborted_although_the_cluster_cannot_be_read() -> No
     restarting = {"Deployment shop/api": PlannedRestart(100.0, 100.0)}
     state, fault = await abort_with(FakeSurveyor(fail), gateways=PINS, restarting=restarting)
 
-    api = ("Deployment shop/api", "its restart is under way", "wait for the end of its rollout")
+    api = ("Deployment shop/api", "its restart was decided, and was not complete", AFTER_RESTART)
     assert (state.phase, fault, listed(state)) == (ABORTED, "the tag is gone", [A_LEFT, B_UNKNOWN, api])
 
 
