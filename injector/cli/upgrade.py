@@ -875,7 +875,7 @@ def _cells(plan: Plan, entry: Entry) -> tuple[str, ...]:
 def _by_wave(plan: Plan) -> list[tuple[Any, list[Entry]]]:
     """Return the waves with their workloads; that of the injected gateways only if there are any."""
     by_wave = [(wave, plan.of_wave(index)) for index, wave in enumerate(plan.upgrade.waves)]
-    return [(wave, entries) for wave, entries in by_wave if entries or not wave.has_gateways]
+    return [(wave, entries) for wave, entries in by_wave if entries or not wave.is_injected_gateways]
 
 
 def _changes(entries: Iterable[Entry]) -> dict[str, int]:

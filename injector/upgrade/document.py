@@ -84,7 +84,7 @@ class Wave:
         selector: a selector of the labels of workloads; None for all.
         importance: the value of the importance label; empty for all.
         approval: whether it waits for ``promote`` before it begins.
-        has_gateways: whether it is the wave of the injected gateways.
+        is_injected_gateways: whether it is the wave of the injected gateways.
         limits: the limits of its workloads; None for those of the upgrade.
         soak: the seconds to wait after its restarts; None for those of the upgrade.
         order: namespaces, and workloads as NAMESPACE/NAME, which are restarted first.
@@ -96,7 +96,7 @@ class Wave:
     selector: Selector | None = None
     importance: str = ""
     approval: bool = False
-    has_gateways: bool = False
+    is_injected_gateways: bool = False
     limits: Limits | None = None
     soak: float | None = None
     order: tuple[str, ...] = ()
@@ -110,7 +110,7 @@ class Wave:
     def includes(self, namespace: str, labels: Mapping[str, str], importance_label: str) -> bool:
         """Return whether the filters match a workload with these labels; those of the injected gateways match none."""
         return (
-            not self.has_gateways
+            not self.is_injected_gateways
             and (not self.namespaces or namespace in self.namespaces)
             and (self.selector is None or self.selector.matches(labels))
             and (not self.importance or labels.get(importance_label) == self.importance)
@@ -215,7 +215,7 @@ class Upgrade:
         deadline: the seconds that the whole upgrade may take.
         windows: the times in which workloads may be restarted; empty for any time.
         gateways: the wave of the Gateways of the Gateway API.
-        gateways_last: whether injected gateways are restarted in the last wave; else they are in the waves as other workloads.
+        injected_gateways_last: whether injected gateways are restarted in the last wave; else they are in the waves as other workloads.
         on_failure: ``Pause`` or ``Rollback``.
         run: the number of the run. An upgrade that has ended starts again if it is raised.
         repeat: whether an upgrade in place starts again by itself when the configuration of its revision has changed.
@@ -236,7 +236,7 @@ class Upgrade:
     on_failure: str = PAUSE
     run: int = 1
     gateways: GatewayWave = field(default_factory=GatewayWave)
-    gateways_last: bool = True
+    injected_gateways_last: bool = True
     repeat: bool = False
 
     @property
@@ -268,7 +268,7 @@ class Upgrade:
         return BY_NAMESPACE if plain and self.waves[0].namespaces else ORDER_ONLY
 
     @property
-    def gateway_wave(self) -> int:
+    def injected_gateway_wave(self) -> int:
         """The index of the wave of the injected gateways, which is the last one."""
         return len(self.waves) - 1
 
@@ -320,7 +320,7 @@ def read_upgrade(raw: Any, *, where: str) -> Upgrade:
         on_failure=spec.choice("onFailure", (PAUSE, ROLLBACK)),
         run=spec.number("run", 1),
         gateways=_gateway_wave(spec.part("gateways", _GATEWAYS)),
-        gateways_last=injected.flag("last", default=True),
+        injected_gateways_last=injected.flag("last", default=True),
         repeat=spec.flag("repeat"),
     )
     _check(upgrade, spec)
@@ -453,7 +453,7 @@ def _injected_gateway_wave(raw: _Fields, limits: Limits) -> Wave:
     return Wave(
         name=INJECTED_GATEWAYS,
         approval=raw.flag("approval"),
-        has_gateways=True,
+        is_injected_gateways=True,
         limits=_limits(raw.part("limits", _LIMITS), replace(limits, workloads=1)),
         soak=None if raw.get("soak") is None else raw.duration("soak", SOAK),
         order=_order(raw, "workloads"),

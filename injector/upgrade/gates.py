@@ -160,9 +160,9 @@ async def evaluate(
     queries = parse_queries(upgrade)
     interval = max(MIN_INTERVAL, now - state.since)
     # The proxy of a gateway reports requests only as their client (istio.io, Istio Standard Metrics).
-    of_gateways = state.wave == upgrade.gateway_wave or state.step == GATEWAYS
+    reports_as_client = state.wave == upgrade.injected_gateway_wave or state.step == GATEWAYS
     shared = {
-        "reporter": "source" if of_gateways else "destination",
+        "reporter": "source" if reports_as_client else "destination",
         "from": upgrade.source,
         "to": upgrade.target,
         "interval": f"{int(interval)}s",

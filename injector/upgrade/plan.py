@@ -351,7 +351,7 @@ class Plan:
         upgrade, seconds = self.upgrade, 0.0
         for index, wave in enumerate(upgrade.waves):
             entries = self.of_wave(index)
-            if entries or not wave.has_gateways:
+            if entries or not wave.is_injected_gateways:
                 rounds = -(-self.count(entries).get(RESTART, 0) // upgrade.limits_of(index).workloads)
                 seconds += upgrade.soak_of(index) + RESTART_TIME * rounds
         return seconds
@@ -499,7 +499,7 @@ def tag_in_wave(upgrade: Upgrade, tag: Tag, index: int, pins: Collection[str]) -
 
 def _tag_with_weights(upgrade: Upgrade, tag: Tag, index: int) -> Tag:
     whole: Weights = ((upgrade.target, 1),)
-    if upgrade.waves[index].has_gateways:
+    if upgrade.waves[index].is_injected_gateways:
         index -= 1  # the tag stays as the last wave of the document has it
     wave = upgrade.waves[index]
     if upgrade.moves == BY_WEIGHT and wave.weight is not None:
@@ -539,7 +539,7 @@ def _entry(
     fault = limit_fault(upgrade.limits_of(wave), workload.restart.disrupts)
     if fault:
         return Entry(workload, BLOCKED, fault, wave=wave)
-    outage = NO_GATEWAY_POD if wave == upgrade.gateway_wave and workload.restart.has_outage else ""
+    outage = NO_GATEWAY_POD if wave == upgrade.injected_gateway_wave and workload.restart.has_outage else ""
     return Entry(workload, RESTART, wave=wave, delays=tuple(filter(None, (workload.restart.trouble, outage))))
 
 
@@ -567,8 +567,8 @@ def _wave(upgrade: Upgrade, workload: Workload, tags: Sequence[Tag], revision: R
     """
     for index, wave in enumerate(upgrade.waves):
         if _is_filtered(upgrade, wave, workload) and (not tags or _revision(tags[index], workload) == upgrade.target):
-            is_last = upgrade.gateways_last and not wave.requires_label
-            return upgrade.gateway_wave if is_last and _is_gateway(workload, revision) else index
+            is_last = upgrade.injected_gateways_last and not wave.requires_label
+            return upgrade.injected_gateway_wave if is_last and _is_gateway(workload, revision) else index
     return None
 
 

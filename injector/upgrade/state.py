@@ -478,7 +478,7 @@ def retry_workload(state: State, workload: str, upgrade: Upgrade, now: float, *,
     if not has_begun:
         if state.phase != INCOMPLETE:
             return state
-        begun = _begin_wave(state, upgrade.gateway_wave, now)
+        begun = _begin_wave(state, upgrade.injected_gateway_wave, now)
         return replace(begun.with_remaining(()), phase=RUNNING, deadline=upgrade.deadline_from(now))
     token, restarting = state.next_token(now), dict(state.restarting)
     if workload in restarting:
@@ -516,7 +516,9 @@ def needs_approval(upgrade: Upgrade, state: State) -> bool:
 
 def last_wave(upgrade: Upgrade, state: State) -> int:
     """Return the index of the last wave: that of the injected gateways only if there are any, or if it has begun."""
-    return upgrade.gateway_wave if state.injected_gateways else max(upgrade.gateway_wave - 1, state.wave)
+    return (
+        upgrade.injected_gateway_wave if state.injected_gateways else max(upgrade.injected_gateway_wave - 1, state.wave)
+    )
 
 
 def waves_of(upgrade: Upgrade, state: State) -> Sequence[Wave]:

@@ -330,8 +330,8 @@ def step(upgrade: Upgrade, state: State, observation: Observation) -> Transition
     if state.has_ended or state.phase == PAUSED:
         return Transition(state)
     if observation.workloads:
-        has_gateways = any(view.wave == upgrade.gateway_wave for view in observation.workloads)
-        state = replace(state, injected_gateways=has_gateways)
+        has_injected_gateways = any(view.wave == upgrade.injected_gateway_wave for view in observation.workloads)
+        state = replace(state, injected_gateways=has_injected_gateways)
     inputs = StepInput(upgrade, state, observation)
     if observation.now > state.deadline and not needs_approval(upgrade, state):
         return _fail(inputs, "DeadlineExceeded", "the deadline has passed")
@@ -738,15 +738,15 @@ def _choose(
     if hold and candidates:
         return [], hold
     exhausted = set(inputs.observation.exhausted)
-    gateway_wave = inputs.upgrade.gateway_wave
+    injected_gateway_wave = inputs.upgrade.injected_gateway_wave
     rooms = {last: _Room(inputs, under_way, exhausted, faults, of_last_wave=last) for last in (False, True)}
     # Those of all waves may be left, or tried again. In a rollback, injected gateways are restarted beside other workloads.
-    is_busy = not back and (rooms[False].restarts > 0 or any(view.wave != gateway_wave for view in candidates))
+    is_busy = not back and (rooms[False].restarts > 0 or any(view.wave != injected_gateway_wave for view in candidates))
     selected: list[ObservedWorkload] = []
     waiting = gateways_reason = ""
     for view in candidates:
-        room = rooms[view.wave == gateway_wave]
-        if is_busy and view.wave == gateway_wave:
+        room = rooms[view.wave == injected_gateway_wave]
+        if is_busy and view.wave == injected_gateway_wave:
             gateways_reason = "waiting for the workloads before the injected gateways"
             continue
         is_new = view.name not in under_way
@@ -781,7 +781,7 @@ class _Room:
         *,
         of_last_wave: bool,
     ) -> None:
-        wave = inputs.upgrade.gateway_wave
+        wave = inputs.upgrade.injected_gateway_wave
         self.limits = inputs.upgrade.limits_of(wave) if of_last_wave else inputs.upgrade.limits
         self.path = "injectedGateways.limits" if of_last_wave else "limits"
         self.exhausted = exhausted

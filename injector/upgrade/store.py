@@ -261,7 +261,11 @@ async def _checked(write: Awaitable[dict[str, Any]]) -> dict[str, Any]:
 def _fixed_fields(spec: Mapping[str, Any], upgrade: Upgrade) -> dict[str, Any]:
     """Return the fields that may not change while an upgrade is under way: they decide in which wave a workload is."""
     fields = {key: spec.get(key) for key in ("tag", "from", "to", "waves")}
-    return {**fields, "importanceLabel": upgrade.importance_label, "injectedGateways.last": upgrade.gateways_last}
+    return {
+        **fields,
+        "importanceLabel": upgrade.importance_label,
+        "injectedGateways.last": upgrade.injected_gateways_last,
+    }
 
 
 def _readable(items: Iterable[Mapping[str, Any]]) -> Iterable[Stored]:

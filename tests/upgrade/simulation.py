@@ -120,7 +120,7 @@ class World:
         self.state: State = new_state(self.upgrade, self.now, before, (OLD, NEW))
         for index in range(self.random.randint(1, 12)):
             place = f"n{index % 2}"
-            wave = self.upgrade.gateway_wave if self.chance(0.2) else index % 2
+            wave = self.upgrade.injected_gateway_wave if self.chance(0.2) else index % 2
             key = Key(place, "Deployment", f"w{index}")
             desired = self.random.randint(1, 3)
             disrupts = self.random.randint(0, min(desired, 2))
@@ -210,7 +210,7 @@ class World:
         if not self.state.back:
             needs = self.upgrade.waves[workload.wave].approval
             assert not needs or workload.wave in self.approved, f"{name} is restarted without an approval"
-            if workload.wave == self.upgrade.gateway_wave:
+            if workload.wave == self.upgrade.injected_gateway_wave:
                 self.counts["restarts of gateways"] += 1
                 others = [
                     other for other in self.workloads.values() if other.is_rolling and other.wave != workload.wave
@@ -269,10 +269,10 @@ class World:
 
     def check_limits(self) -> None:
         rolling = [workload for workload in self.workloads.values() if workload.is_rolling]
-        gateways = [workload for workload in rolling if workload.wave == self.upgrade.gateway_wave]
+        gateways = [workload for workload in rolling if workload.wave == self.upgrade.injected_gateway_wave]
         others = [workload for workload in rolling if workload not in gateways]
         for group, limits in (
-            (gateways, self.upgrade.limits_of(self.upgrade.gateway_wave)),
+            (gateways, self.upgrade.limits_of(self.upgrade.injected_gateway_wave)),
             (others, self.upgrade.limits),
         ):
             assert len(group) <= limits.workloads, f"{len(group)} workloads are restarted at once"

@@ -105,9 +105,18 @@ def test_the_wave_of_injected_gateways_is_the_last_one_with_limits_of_its_own() 
     block = {"limits": limits, "soak": "0s", "approval": True, "order": ["edge/public", "test"], "last": False}
     document = upgrade(limits={"unavailablePods": 7}, injectedGateways=block)
 
-    assert (plain.gateway_wave, plain.limits_of(0), plain.limits_of(1)) == (1, Limits(5, 7, 3), Limits(1, 7, 3))
-    assert (plain.soak_of(1), plain.waves[1].approval, plain.gateways_last) == (300, False, True)
-    assert (document.limits_of(1), document.soak_of(1), document.waves[1].approval, document.gateways_last) == (
+    assert (plain.injected_gateway_wave, plain.limits_of(0), plain.limits_of(1)) == (
+        1,
+        Limits(5, 7, 3),
+        Limits(1, 7, 3),
+    )
+    assert (plain.soak_of(1), plain.waves[1].approval, plain.injected_gateways_last) == (300, False, True)
+    assert (
+        document.limits_of(1),
+        document.soak_of(1),
+        document.waves[1].approval,
+        document.injected_gateways_last,
+    ) == (
         own,
         0,
         True,

@@ -166,7 +166,7 @@ def test_injection_of_old_istio_has_no_template_for_gateways() -> None:
 def test_the_tag_stays_as_the_last_wave_of_the_document_has_it() -> None:
     for waves in ([{"weight": 10}, {"weight": 50}], [{"namespaces": ["a"]}, {"namespaces": ["b"]}], [{"name": "all"}]):
         document = upgrade(*waves)
-        last = document.gateway_wave
+        last = document.injected_gateway_wave
         assert tag_in_wave(document, PROD, last, ()) == tag_in_wave(document, PROD, last - 1, ())
 
 
