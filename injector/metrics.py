@@ -191,7 +191,7 @@ class Metrics:
         )
         self._upgrade_gateways = gauge(
             "injector_upgrade_gateways",
-            "Gateways of the Gateway API with a label of an Upgrade, by state: pinned to their owner, or moving to the next one.",
+            "Gateways of the Gateway API that an Upgrade has pinned, by state: pinned, moving to the next owner, or soaking there.",
             ("upgrade", "state"),
         )
         self._upgrade_gate = gauge(

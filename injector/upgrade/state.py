@@ -100,6 +100,13 @@ class PinnedGateway:
         return Remaining(f"Gateway {name}", self.reason, f"`{command}` lets it follow its tag")
 
     @property
+    def progress(self) -> str:
+        """The progress of its release: pinned, moving to its next owner, or soaking, since it is in service there."""
+        if not self.moving:
+            return "pinned"
+        return "soaking" if self.ready else "moving"
+
+    @property
     def reason(self) -> str:
         """Why it is left if the upgrade ends now. The label of one that is being released may be written already."""
         return f"it {'was being released, and may still be' if self.moving else 'is'} pinned to revision {self.pin}"
@@ -203,9 +210,8 @@ class State:
 
     @property
     def gateway_counts(self) -> dict[str, int]:
-        """The pinned Gateways by progress: those that wait for their release, and those that change their owner."""
-        counts = Counter("moving" if gateway.moving else "pinned" for gateway in self.gateways.values())
-        return dict(sorted(counts.items()))
+        """The pinned Gateways by progress, see ``PinnedGateway.progress``."""
+        return dict(sorted(Counter(gateway.progress for gateway in self.gateways.values()).items()))
 
     @property
     def progress_counts(self) -> Mapping[str, int]:

@@ -182,6 +182,8 @@ async def test_the_metrics_are_those_of_the_last_state() -> None:
     }
     moves = State(step=GATEWAYS, progressed=1000.0, gateways=gateways)
     put(api, "moves", **moves.to_status())
+    hanging = {"edge/a": replace(released, ready=0.0), "edge/b": gateways["edge/b"]}
+    put(api, "hangs", **replace(moves, gateways=hanging).to_status())
     replica = controller(api, Runs(api))
     async with running(replica.follow(asyncio.Event())):
         await asyncio.sleep(1)
@@ -194,8 +196,10 @@ async def test_the_metrics_are_those_of_the_last_state() -> None:
     }  # fmt: skip
     assert values["progress_timestamp_seconds soaks"] == 1300
     assert values["progress_timestamp_seconds moves"] == 1070, "the soak of a Gateway is progress until its end"
-    assert (values["gateways moves moving"], values["gateways moves pinned"]) == (1, 2)
-    assert progress_text(upgrade(), moves) == "wave all, MovingGateways: 1 moving, 2 pinned"
+    assert (values["gateways moves soaking"], values["gateways moves pinned"]) == (1, 2)
+    assert "gateways moves moving" not in values, "it is in service"
+    assert progress_text(upgrade(), moves) == "wave all, MovingGateways: 2 pinned, 1 soaking"
+    assert (values["gateways hangs moving"], values["gateways hangs pinned"]) == (1, 1)
     assert not any(f"progress_timestamp_seconds {name}" in values for name in ("waits", "done"))
     assert (values["waves done done"], values["waves done left"]) == (1, 0)
 
