@@ -5,7 +5,8 @@ are the pods of 20 ReplicaSets, which the answer cache answers. In `unique` ever
 only, about a minute. It needs ``wrk``. The exit status tells whether every target is met; it is 69 without ``wrk``.
 
 ``--istiod URL`` posts the same reviews to a running istiod too, in turn with the server, and prints how many times its rate the server has.
-``wrk`` does not check certificates. Start the istiod with the ConfigMaps of ``--revision``, on the core that the command prints.
+``wrk`` does not check certificates. Start the istiod with the ConfigMaps of ``--revision``, on the core of the server: the first one that
+the command may use.
 """
 
 from __future__ import annotations
@@ -60,6 +61,18 @@ class Target:
     p99: float
 
 
+@dataclass(frozen=True, slots=True)
+class Istiod:
+    """A running istiod: its release, for the table, and the URL of its webhook."""
+
+    name: str
+    url: str
+
+    def row(self, load: str) -> str:
+        """Return the name of the row with its figures for a load."""
+        return f"{load}, {self.name}"
+
+
 TARGETS = {"replicas": Target(0.35, 0.4, 2.0), "unique": Target(0.030, 0.06, 2.0)}
 CONNECTIONS = 8
 
@@ -100,11 +113,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         write_reviews(Path(folder), options.rounds, options.reviews)
         revisions = revisions_folder(Path(folder), options.revision, 1)
-        rows = measured(Path(folder), revisions, options.seconds, options.rounds, options.istiod)
-    if options.istiod is not None:
+        istiod = None if options.istiod is None else Istiod(options.istiod_name, options.istiod)
+        rows = measured(Path(folder), revisions, options.seconds, options.rounds, istiod)
+    if istiod is not None:
         for name in TARGETS:
-            row = rows[f"{name}, {options.istiod_name}"] = rows.pop(istiod_row(name))
-            times = f"{rows[name]['rps'] / row['rps']:.1f} times the rate of {options.istiod_name}"
+            times = f"{rows[name]['rps'] / rows[istiod.row(name)]['rps']:.1f} times the rate of {istiod.name}"
             print(f"{name}: {times}, if that is on core {SERVER_CORE} alone as the server is")
     show("load", rows)
     print(f"load of the machine: {os.getloadavg()[0]:.2f}")
@@ -144,13 +157,8 @@ def reached(name: str, row: dict[str, float], target: Target) -> bool:
     return met
 
 
-def istiod_row(load: str) -> str:
-    """Return the name of the row with the istiod's figures for a load."""
-    return f"{load}, istiod"
-
-
 def measured(
-    folder: Path, revisions: Path, seconds: int, rounds: int, istiod: str | None
+    folder: Path, revisions: Path, seconds: int, rounds: int, istiod: Istiod | None
 ) -> dict[str, dict[str, float]]:
     """Return the figures of the yardstick and of each load. The yardstick is measured before and after, so that a noisy machine shows.
 
@@ -167,12 +175,12 @@ def measured(
                 reviews = folder / f"{load}-{number}.jsonl"
                 runs.append(posted(url, reviews, seconds))
                 if istiod is not None:
-                    istiod_runs.append(posted(istiod, reviews, seconds))
+                    istiod_runs.append(posted(istiod.url, reviews, seconds))
             hits, requests = (after - count for after, count in zip(counts(server), before, strict=True))
             rows[f"{load}, first"] = runs[0]
             if istiod is not None:
-                rows[istiod_row(load)] = medians(istiod_runs)
-                compare_with_istiod(url, istiod, folder / f"{load}-0.jsonl")
+                rows[istiod.row(load)] = medians(istiod_runs)
+                compare_with_istiod(url, istiod.url, folder / f"{load}-0.jsonl")
             rows[load] = medians(runs)
             rows[load]["hits"] = round(hits / requests, 4)
             compare_answers(url, revisions / "r0", folder / f"{load}-0.jsonl")

@@ -62,8 +62,8 @@ def parse_path(raw_path: str) -> InjectPath:
         key     = "cluster" | "net" | an environment variable in any case
 
     Follows ``parseInjectEnvs`` and ``URLParameterToEnv`` in pkg/kube/inject/webhook.go (1.30.3), which get the decoded path: an escaped
-    ``/`` separates segments. There are two intended differences: the name before the pairs, and what is refused because no pod could have
-    it in its environment.
+    ``/`` separates segments. There are two intended differences: a name may stand before the pairs, and a key that no pod could have in its
+    environment is refused.
 
     Raises:
         UnknownRevisionError: the name is not a valid name of a revision or tag.

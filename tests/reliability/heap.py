@@ -1,7 +1,7 @@
-"""An injector that writes how much of its heap is in use: ``python -m tests.reliability.heap FILE serve ...``.
+"""An injector that writes how much of its heap is in use, when asked: ``python -m tests.reliability.heap FILE serve ...``.
 
-The resident memory of a process does not say what a request leaves behind. It also grows, in steps that become rarer, when more requests
-than ever before need memory at the same time. Memory in use grows only if something is kept.
+Garbage is collected for each such measurement and at no other time but those of Python itself. So the memory in use is what is kept, and
+the resident memory between two measurements has what cycles of garbage take.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from injector.cli import main
+from tests.tasks import until
 
-INTERVAL: Final = 3.0
+INTERVAL: Final = 0.2
+"""Seconds between looks for a request."""
 
 
 class Heap(NamedTuple):
@@ -46,26 +48,44 @@ class _Mallinfo(ctypes.Structure):
     )
 
 
-def read_heap(file: Path) -> Heap | None:
-    """Return what an injector wrote last, None if it has not written yet."""
-    words = file.read_text().split() if file.exists() else []
-    return Heap(int(words[0]), int(words[1])) if words else None
+async def measure_heap(file: Path) -> Heap:
+    """Let an injector collect its garbage and write what is in use; return that."""
+    _ask(file)
+    await until(file.exists)
+    return _read(file)
 
 
-def _watch(file: Path) -> None:
-    """Write what is in use again and again, without garbage."""
+def _ask(file: Path) -> None:
+    file.unlink(missing_ok=True)
+    _request(file).touch()
+
+
+def _read(file: Path) -> Heap:
+    kib, blocks = map(int, file.read_text().split())
+    return Heap(kib, blocks)
+
+
+def _request(file: Path) -> Path:
+    return file.with_suffix(".request")
+
+
+def _answer_requests(file: Path) -> None:
+    """Write what is in use, without garbage, whenever there is a request for it."""
     mallinfo = ctypes.CDLL(None).mallinfo2
     mallinfo.restype = _Mallinfo
     while True:
+        time.sleep(INTERVAL)
+        if not _request(file).exists():
+            continue
+        _request(file).unlink()
         gc.collect()
         info = mallinfo()
         beside = file.with_suffix(".new")
         beside.write_text(f"{(info.uordblks + info.hblkhd) // 1024} {sys.getallocatedblocks()}")
         beside.replace(file)
-        time.sleep(INTERVAL)
 
 
 if __name__ == "__main__":
     file = Path(sys.argv.pop(1))
-    threading.Thread(target=_watch, args=(file,), daemon=True).start()
+    threading.Thread(target=_answer_requests, args=(file,), daemon=True).start()
     main(prog_name="injector")

@@ -25,7 +25,7 @@ START_LIMIT: Final = 600.0
 
 @dataclass
 class Replica:
-    """One injector; it keeps its ports when it is started anew.
+    """One injector; it keeps its ports when it is started again.
 
     ``flags`` are further flags of ``serve``; what it logs is appended to ``log``. ``program`` are Python's arguments before ``serve``.
     """
@@ -142,7 +142,7 @@ class Service:
 
 
 async def restarted(replica: Replica, service: Service) -> None:
-    """Roll one replica: ended by SIGTERM, started anew, ready.
+    """Roll one replica: ended by SIGTERM, started again, ready.
 
     The shutdown delay ends, by a second signal, once the Service has learned of it: so no time has to be guessed.
     """

@@ -111,7 +111,7 @@ IDLE_CONNECTIONS = 1_000
 
 
 async def rolling_restart(stage: Stage) -> Sequence[Row]:
-    """T12: one of two replicas after the other is ended and started anew, under load."""
+    """T12: one of two replicas after the other is ended and started again, under load."""
     replicas = [await stage.replica("--shutdown-delay", SHUTDOWN_DELAY, tls=True) for _ in range(2)]
     statuses = []
     async with called(stage, replicas) as (service, client):

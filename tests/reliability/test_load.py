@@ -15,11 +15,12 @@ import pytest
 from injector.webhook.decisions import LOGGED, Decisions
 from tests.fuzz.review_target import Injector
 from tests.reliability.apiserver import Load
+from tests.reliability.heap import Heap
 from tests.reliability.long.client import review_of
 from tests.reliability.profile import Profile, questions, written
 from tests.reliability.replicas import Stage
+from tests.reliability.soak import SAMPLE, heap_growth, revisions_below, soaked
 from tests.reliability.soak import questions as mutated_questions
-from tests.reliability.soak import revisions_below, soaked
 
 SECONDS = 2.0
 PODS, WAITING = 400, 50
@@ -76,6 +77,23 @@ async def test_mutated_reviews_are_answered_and_leave_nothing_behind(stage: Stag
     assert soak.statuses[200] > REVIEWS / 2
     # What is remembered of so many takes some 3 MiB; of what is decoded of each, 30 KB, it would be 30.
     assert soak.memory[-1][1] - soak.memory[0][1] < 16 * 1024
+
+
+async def test_the_heap_is_measured_before_and_after(stage: Stage, tmp_path: Path) -> None:
+    heap = tmp_path / "heap"
+    program = ("-m", "tests.reliability.heap", str(heap))
+    replica = await stage.replica("--revisions-dir", str(revisions_below(tmp_path)), program=program)
+
+    soak = await soaked(replica, REVIEWS, 1, heap=heap)
+
+    assert [answered for answered, _ in soak.heaps] == [SAMPLE, REVIEWS]
+    assert all(in_use.kib > 1_024 and in_use.blocks > REVIEWS for _, in_use in soak.heaps)
+
+
+def test_growth_is_that_between_the_first_and_the_last_measurement() -> None:
+    heaps = [(1_000, Heap(100, 5_000)), (2_000, Heap(900, 9_000)), (5_000, Heap(104, 4_980))]
+
+    assert heap_growth(heaps) == (1.0, -5.0)
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Pods created through a real API server by 10, 50, 200 and 500 clients at once: creations a second, p50, p99 and failures.
 
     scripts/reliability creations
-    scripts/reliability creations --unseen --istiod https://127.0.0.1:15017/inject --istiod-ca ca.crt
+    scripts/reliability creations --unseen --istiod https://istiod.istio-system.svc:15017/inject --istiod-ca ca.crt
 
 The rows are: no webhook, a webhook that allows every pod without a patch, and one and three replicas of the injector, each of which serves
 a namespace of its own. ``--istiod`` adds a running istiod. All webhooks have ``failurePolicy: Fail``, so that a fault is a failure. Each
@@ -9,7 +9,8 @@ webhook runs on a processor core that no other program of the test has, see ``ap
 
 Every client creates one pod after the other, over a connection of its own. The pods are replicas of one workload; with ``--unseen`` each
 belongs to another workload. A pod of the injector and of istiod counts only if it has a sidecar. The exit status tells whether all
-pods of the injector were created. It is 69 if a program of the cluster is missing.
+pods of the injector were created. It is 69 if a program of the cluster is missing. ``--record`` appends the figures to
+``bench/results/creations.json``.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ from tests.webhook.certificates import Order, issue
 CLIENTS: Final = (10, 50, 200, 500)
 REPLICAS: Final = 3
 NONE: Final = "no webhook"
-CONSTANT: Final = "constant"
+ALLOWS: Final = "a webhook that allows"
 ONE: Final = "injector, 1 replica"
 SEVERAL: Final = f"injector, {REPLICAS} replicas"
 
@@ -70,30 +71,26 @@ class Subject:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure all rows in turn."""
-    options_of = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options_of.add_argument(
-        "--clients", type=int, nargs="+", default=CLIENTS, help="clients at once (default: 10 to 500)"
-    )
-    options_of.add_argument(
-        "--pods", type=int, default=1_000, help="pods of each run, and at least two for each client"
-    )
-    options_of.add_argument("--rounds", type=int, default=3, help="how many runs each row has; the medians count")
-    options_of.add_argument("--unseen", action="store_true", help="each pod belongs to another workload")
-    options_of.add_argument("--istiod", metavar="URL", help="the webhook of a running istiod, for one more row")
-    options_of.add_argument("--istiod-ca", type=Path, metavar="FILE", help="the CA of its certificate")
-    options_of.add_argument("--istiod-name", default="istiod", metavar="TEXT", help="its release, for the table")
-    options_of.add_argument("--shared-cores", action="store_true", help="run everything on all processor cores")
-    options_of.add_argument("--record", action="store_true", help="append the figures to bench/results")
-    add_revision_option(options_of)
-    options = options_of.parse_args(arguments)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--clients", type=int, nargs="+", default=CLIENTS, help="clients at once (default: 10 to 500)")
+    parser.add_argument("--pods", type=int, default=1_000, help="pods of each run, and at least two for each client")
+    parser.add_argument("--rounds", type=int, default=3, help="how many runs each row has; the medians count")
+    parser.add_argument("--unseen", action="store_true", help="each pod belongs to another workload")
+    parser.add_argument("--istiod", metavar="URL", help="the webhook of a running istiod, for one more row")
+    parser.add_argument("--istiod-ca", type=Path, metavar="FILE", help="the CA of its certificate")
+    parser.add_argument("--istiod-name", default="istiod", metavar="TEXT", help="its release, for the table")
+    parser.add_argument("--shared-cores", action="store_true", help="run everything on all processor cores")
+    parser.add_argument("--record", action="store_true", help="append the figures to bench/results")
+    add_revision_option(parser)
+    options = parser.parse_args(arguments)
     if (options.istiod is None) != (options.istiod_ca is None):
-        options_of.error("give --istiod and --istiod-ca, or none of them")
+        parser.error("give --istiod and --istiod-ca, or none of them")
     if reason := missing():
         print(f"error: {reason}", file=sys.stderr)
         return UNAVAILABLE
     core = None if options.shared_cores else reserved_core()
     with tempfile.TemporaryDirectory() as folder:
-        rows = measured(Path(folder), options, core)
+        rows = measure(Path(folder), options, core)
     show("creations, unseen pods" if options.unseen else "creations, replicas", rows)
     print(f"load of the machine: {os.getloadavg()[0]:.2f}")
     if options.record:
@@ -101,22 +98,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if any(row["failures"] for name, row in rows.items() if name.startswith((ONE, SEVERAL))) else 0
 
 
-def measured(folder: Path, options: argparse.Namespace, core: int | None) -> dict[str, dict[str, float]]:
+def measure(folder: Path, options: argparse.Namespace, core: int | None) -> dict[str, dict[str, float]]:
     """Return the medians of each row and number of clients. The order of the rows changes each round."""
-    issued = issue(Order(names=("127.0.0.1",)))
-    certificate, key = map(str, issued.write(folder))
+    pair = issue(Order(names=("127.0.0.1",)))
+    certificate, key = map(str, pair.write(folder))
     tls = ["--tls-cert-file", certificate, "--tls-key-file", key]
     revisions = revisions_folder(folder, options.revision, 1)
     replicas = [f"replica-{number}" for number in range(REPLICAS)]
-    subjects = {NONE: Subject(["plain"]), CONSTANT: Subject(["allowed"]), ONE: Subject(["one"], is_injected=True)}
+    subjects = {NONE: Subject(["plain"]), ALLOWS: Subject(["allowed"]), ONE: Subject(["one"], is_injected=True)}
     subjects[SEVERAL] = Subject(replicas, is_injected=True)
     with ExitStack() as stack:
         cluster = stack.enter_context(running(Cluster(folder / "cluster", environment={})))
         webhooks = [
             stack.enter_context(serving(name, injector_command(tls, revisions), core)) for name in ("one", *replicas)
         ]
-        constant = stack.enter_context(serving("allowed", constant_command(tls, None), core))
-        addresses = {webhook.namespace: (address_of(webhook), issued.chain_pem) for webhook in (*webhooks, constant)}
+        allowing = stack.enter_context(serving("allowed", constant_command(tls, None), core))
+        addresses = {webhook.namespace: (address_of(webhook), pair.chain_pem) for webhook in (*webhooks, allowing)}
         if options.istiod is not None:
             subjects[options.istiod_name] = Subject(["istiod"], is_injected=True)
             addresses["istiod"] = options.istiod, options.istiod_ca.read_bytes()
@@ -125,22 +122,22 @@ def measured(folder: Path, options: argparse.Namespace, core: int | None) -> dic
         cluster.apply(configuration(addresses))
         for webhook in webhooks:
             wait_until_called(cluster, webhook)
-        return rounds_of(cluster, subjects, options)
+        return run_rounds(cluster, subjects, options)
 
 
-def rounds_of(
+def run_rounds(
     cluster: Cluster, subjects: dict[str, Subject], options: argparse.Namespace
 ) -> dict[str, dict[str, float]]:
     """Run every row for each number of clients, some rounds, after a short run that does not count."""
     runs: dict[str, list[dict[str, float]]] = {}
     numbers = iter(range(sys.maxsize))
     for subject in subjects.values():
-        created(cluster, subject, 20, 4, numbers)
+        create_pods(cluster, subject, 20, 4, numbers)
     for clients in options.clients:
         pods = max(options.pods, 2 * clients)
         for number in range(options.rounds):
             for name in list(subjects)[:: 1 if number % 2 else -1]:
-                run = created(cluster, subjects[name], pods, clients, numbers if options.unseen else None)
+                run = create_pods(cluster, subjects[name], pods, clients, numbers if options.unseen else None)
                 runs.setdefault(f"{name}, {clients} clients", []).append(run)
                 print(f"{name}, {clients} clients: {run['pods_s']:.0f} pods/s", file=sys.stderr, flush=True)
     ordered = (f"{name}, {clients} clients" for clients in options.clients for name in subjects)
@@ -169,27 +166,27 @@ def configuration(addresses: dict[str, tuple[str, bytes]]) -> dict[str, Any]:
     return make_object("MutatingWebhookConfiguration", "bench", webhooks=entries)
 
 
-def created(
+def create_pods(
     cluster: Cluster, subject: Subject, pods: int, clients: int, numbers: Iterator[int] | None
 ) -> dict[str, float]:
     """Create pods with some clients at once, and return the figures. ``numbers`` name the workloads; None for replicas of one."""
     began = time.monotonic()
-    taken, faults = asyncio.run(_created(cluster, subject, pods, clients, numbers))
+    latencies, faults = asyncio.run(_create_pods(cluster, subject, pods, clients, numbers))
     seconds = time.monotonic() - began
     for fault, times in faults.most_common(3):
         print(f"{times} x {fault}", file=sys.stderr)
-    taken.sort()
-    if not taken:
+    latencies.sort()
+    if not latencies:
         raise SystemExit("no pod was created")
-    p50, p99 = taken[len(taken) // 2], taken[len(taken) * 99 // 100]
-    return {"pods_s": len(taken) / seconds, "p50_ms": 1e3 * p50, "p99_ms": 1e3 * p99, "failures": faults.total()}
+    p50, p99 = latencies[len(latencies) // 2], latencies[len(latencies) * 99 // 100]
+    return {"pods_s": len(latencies) / seconds, "p50_ms": 1e3 * p50, "p99_ms": 1e3 * p99, "failures": faults.total()}
 
 
-async def _created(
+async def _create_pods(
     cluster: Cluster, subject: Subject, pods: int, clients: int, numbers: Iterator[int] | None
 ) -> tuple[list[float], Counter[str]]:
     """Return the seconds that each pod took, and what was answered in place of the others."""
-    bodies, taken, faults = requests_for(subject, pods, numbers), list[float](), Counter[str]()
+    bodies, latencies, faults = requests_for(subject, pods, numbers), list[float](), Counter[str]()
 
     async def work(session: aiohttp.ClientSession) -> None:
         for path, body in bodies:
@@ -206,14 +203,14 @@ async def _created(
             elif subject.is_injected and LABEL.encode() not in text:
                 faults["a pod without a sidecar"] += 1
             else:
-                taken.append(seconds)
+                latencies.append(seconds)
 
     connector = aiohttp.TCPConnector(ssl=cluster.tls, limit=clients)
     limits = aiohttp.ClientTimeout(total=REQUEST_LIMIT)
     headers = {"Content-Type": "application/json"}
     async with aiohttp.ClientSession(cluster.url, connector=connector, timeout=limits, headers=headers) as session:
         await asyncio.gather(*(work(session) for _ in range(clients)))
-    return taken, faults
+    return latencies, faults
 
 
 def requests_for(subject: Subject, pods: int, numbers: Iterator[int] | None) -> Iterator[tuple[str, bytes]]:

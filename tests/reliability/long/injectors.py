@@ -1,6 +1,6 @@
 """A running istiod beside us: random pods of every annotation, label and field of ProxyConfig, for the revision that it runs with.
 
-    scripts/reliability injectors --istiod https://127.0.0.1:15017/inject --revision FOLDER
+    scripts/reliability injectors --istiod https://istiod.istio-system.svc:15017/inject --ca ca.crt --revision FOLDER
 
 FOLDER has the keys of its ConfigMaps, see ``scripts/reliability recording``, which writes answers for the tests.
 ``excuse`` in ``tests/differential/injectors.py`` says what may differ.

@@ -36,7 +36,7 @@ def add_options(options: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="URL",
-        help="the webhook of a running istiod, such as https://127.0.0.1:15017/inject; repeatable, each with its --revision",
+        help="the webhook of a running istiod, such as https://istiod.istio-system.svc:15017/inject; repeatable, each with its --revision",
     )
     options.add_argument(
         "--revision",

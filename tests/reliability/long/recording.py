@@ -1,7 +1,8 @@
 """Record what a running istiod answers, for ``tests/differential/recorded/injectors``.
 
     scripts/reliability recording --folders FOLDER --minor 1.31
-    scripts/reliability recording --istiod https://127.0.0.1:15017/inject --revision FOLDER/plain --output 1.31.jsonl.gz
+    scripts/reliability recording --istiod https://istiod.istio-system.svc:15017/inject --ca ca.crt \\
+        --revision FOLDER/plain --output 1.31.jsonl.gz
 
 The first command writes the control planes of ``tests/differential/injectors`` for a minor: a folder for each, with the keys of the
 ConfigMaps and ``revision.yaml``, as istiod has to run with them. The second asks one istiod about the pods of its folder and about random
