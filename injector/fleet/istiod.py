@@ -293,12 +293,15 @@ async def ask(
 
     Raises ClusterError if it cannot be asked about any pod.
     """
-    uid = str(uuid.uuid4())
+    uid, hiding = str(uuid.uuid4()), hiding_of(workload.pod)
     try:
         answer = read_answer(workload.pod, uid, await client.post(address, review_of(workload, uid)))
     except NoAnswerError as error:
-        detail = " ".join(hiding_of(workload.pod).without_values(error.what).split())
+        detail = " ".join(hiding.without_values(error.what).split())
         return Unanswered(f"no answer: {detail[:_MAX_DETAIL]}")
+    except ClusterError as error:
+        error.what = hiding.without_values(error.what)
+        raise
     try:
         if isinstance(answer, Injected):
             check_pod_security(answer.shared_pod, policy)

@@ -404,6 +404,21 @@ def test_what_an_istiod_says_has_no_values_of_the_users_variables(tmp_path: Path
         assert "quoted" not in output
 
 
+@pytest.mark.parametrize(("reason", "status"), [("server", 503), ("forbidden", 403)])
+def test_a_fault_of_all_reviews_has_no_values_either(proxied: Proxied, reason: str, status: int) -> None:
+    secret = deployment("lone", "shop")
+    secret["spec"]["template"]["spec"]["containers"] = [make_container(env=[{"name": "TOKEN", "value": PRIVATE}])]
+
+    def failing(_path: str, _review: Review) -> bytes:
+        raise ClusterError(f"the API server fails: {PRIVATE} is bad", reason=reason, status=status)
+
+    proxied(failing, *objects()[:-2], secret)
+
+    result = live()
+
+    assert (result.exit_code, PRIVATE in result.output, "<hidden> is bad" in result.output) == (1, False, True)
+
+
 # What breaks between the minors.
 
 
