@@ -66,7 +66,7 @@ def _killed_runners_move_a_fleet(world: World, fleet: Sequence[dict[str, Any]], 
     assert [line.split()[:4] for line in listed] == [["NAME", "FROM", "TO", "PHASE"], ["fleet", OLD, NEW, "Completed"]]
     changed = {"spec": {"waves": [{"name": "all"}]}}
     refused = world.cluster.kubectl("patch", "upgrade", "fleet", "--type=merge", "-p", json.dumps(changed))
-    assert "its tag, from, to and waves must stay" in refused.stderr
+    assert "its tag, from, to, waves, importanceLabel and injectedGateways.last must stay" in refused.stderr
     tag = world.cluster.get("mutatingwebhookconfiguration", "istio-revision-tag-prod")["metadata"]
     assert tag["labels"]["istio.io/rev"] == NEW
     assert not any(tag.get("annotations", {}).get(f"revision-injector/{name}") for name in ("weights", "namespaces"))

@@ -47,7 +47,9 @@ FULL: dict[str, Any] = {
 def older(cluster: Cluster, tmp_path: Path) -> Cluster:
     """An API server whose definition has no injected gateways."""
     definition = yaml.safe_load(CRD.read_text())
-    fields = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    del schema["x-kubernetes-validations"]  # they name the field
+    fields = schema["properties"]
     for part in ("spec", "status"):
         del fields[part]["properties"]["injectedGateways"]
     cluster.apply(definition)
@@ -101,3 +103,36 @@ def test_a_state_with_a_field_that_the_definition_lacks_is_not_stored(older: Clu
     older.apply(yaml.safe_load(CRD.read_text()))
     until(is_saved)
     assert status_of_resource()["injectedGateways"] is False
+
+
+@pytest.mark.parametrize(
+    ("spec", "is_kept"),
+    [
+        ({"injectedGateways": {"last": False}}, True),
+        ({"importanceLabel": "example.com/importance"}, True),
+        ({"injectedGateways": {"last": True, "soak": "1m"}}, False),
+        ({"importanceLabel": "revision-injector.dev/importance"}, False),
+        ({"injectedGateways": {"last": False}, "run": 2}, True),
+    ],
+)
+def test_a_field_that_decides_the_wave_of_a_workload_stays_after_the_start(
+    cluster: Cluster, spec: dict[str, Any], is_kept: bool
+) -> None:
+    cluster.apply(yaml.safe_load(CRD.read_text()))
+    until(lambda: not cluster.kubectl("get", "upgrades").returncode)
+    cluster.kubectl("delete", "upgrades", "--all")
+    cluster.apply(DOCUMENT)
+
+    async def start(client: KubeClient) -> None:
+        store = Store(client, "up", "runner")
+        stored = await store.load()
+        await store.save(stored, new_state(stored.upgrade, 1.0, {"revision": "1-28"}))
+
+    with open_session(Kubeconfig((cluster.kubeconfig,))) as session:
+        session.run(start)
+    changed = cluster.kubectl(
+        "apply", "--server-side", "-f", "-", stdin={**DOCUMENT, "spec": {**DOCUMENT["spec"], **spec}}
+    )
+    assert ("injectedGateways.last must stay until it has ended" in changed.stderr, bool(changed.returncode)) == (
+        is_kept,
+    ) * 2
