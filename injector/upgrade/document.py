@@ -66,12 +66,13 @@ INJECTED_GATEWAYS: Final = "injected-gateways"
 class Limits:
     """Limits on the workloads that are being restarted, and on the pods of all workloads of the upgrade that are not available.
 
-    The reasons of the defaults are in ``docs/reference/upgrades.md``.
+    ``path`` is that of the field with them. The reasons of the defaults are in ``docs/reference/upgrades.md``.
     """
 
     workloads: int = 5
     unavailable_pods: int = 10
     unavailable_pods_per_namespace: int = 3
+    path: str = field(default="limits", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,6 +409,7 @@ def _limits(raw: _Fields, defaults: Limits = Limits()) -> Limits:
         unavailable_pods_per_namespace=raw.number(
             "unavailablePodsPerNamespace", defaults.unavailable_pods_per_namespace
         ),
+        path=defaults.path,
     )
 
 
@@ -454,7 +456,7 @@ def _injected_gateway_wave(raw: _Fields, limits: Limits) -> Wave:
         name=INJECTED_GATEWAYS,
         approval=raw.flag("approval"),
         is_injected_gateways=True,
-        limits=_limits(raw.part("limits", _LIMITS), replace(limits, workloads=1)),
+        limits=_limits(raw.part("limits", _LIMITS), replace(limits, workloads=1, path="injectedGateways.limits")),
         soak=None if raw.get("soak") is None else raw.duration("soak", SOAK),
         order=_order(raw, "workloads"),
     )

@@ -29,7 +29,7 @@ from injector.upgrade.state import GATEWAYS
 from injector.upgrade.step import FAILED, NO_DATA, PASSED, GateResult
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping
 
     from injector.upgrade.document import GateWebhook, Metric, Upgrade
     from injector.upgrade.plan import Key
@@ -154,21 +154,29 @@ def _bad(metric: Metric, what: str) -> ConfigError:
 
 
 async def evaluate(
-    upgrade: Upgrade, state: State, workloads: Iterable[Key], now: float, tokens: Tokens | None = None
+    upgrade: Upgrade,
+    state: State,
+    workloads: Iterable[Key],
+    now: float,
+    tokens: Tokens | None = None,
+    *,
+    gateways: Container[Key] = (),
 ) -> tuple[GateResult, ...]:
-    """Return the results of the gates for the workloads of the wave, in the document's order. Raises ConfigError as ``parse_queries``."""
+    """Return the results of the gates for the workloads of the wave, in the document's order. Raises ConfigError as ``parse_queries``.
+
+    Those of ``gateways`` are injected as gateways. In the step of the Gateways, all are.
+    """
     queries = parse_queries(upgrade)
     interval = max(MIN_INTERVAL, now - state.since)
-    # The proxy of a gateway reports requests only as their client (istio.io, Istio Standard Metrics).
-    reports_as_client = state.wave == upgrade.injected_gateway_wave or state.step == GATEWAYS
     shared = {
-        "reporter": "source" if reports_as_client else "destination",
         "from": upgrade.source,
         "to": upgrade.target,
         "interval": f"{int(interval)}s",
         "before": f"{max(int(now - state.token), 1)}s",
     }
     keys, tokens = sorted(workloads), tokens or Tokens()
+    # The proxy of a gateway reports requests only as their client (istio.io, Istio Standard Metrics).
+    reporters = {key: "source" if state.step == GATEWAYS or key in gateways else "destination" for key in keys}
     limit = asyncio.Semaphore(CONCURRENCY)
     limits = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT)
     async with (
@@ -187,7 +195,7 @@ async def evaluate(
         ]
         called = asyncio.gather(*calls)
         try:
-            results = [await _result(prometheus, query, shared, keys) for query in queries]
+            results = [await _result(prometheus, query, shared, reporters) for query in queries]
         finally:
             webhook_results = await called
         return (*results, *webhook_results)
@@ -250,10 +258,12 @@ async def _first_text(answer: aiohttp.ClientResponse) -> str:
     return line if line.isprintable() else ""
 
 
-async def _result(prometheus: _Prometheus, query: Query, shared: Mapping[str, str], keys: Iterable[Key]) -> GateResult:
+async def _result(
+    prometheus: _Prometheus, query: Query, shared: Mapping[str, str], reporters: Mapping[Key, str]
+) -> GateResult:
     values_by_query: dict[str, dict[str, str]] = {}
-    for key in keys:
-        values = {**shared, "namespace": key.namespace, "workload": key.name}
+    for key, reporter in reporters.items():
+        values = {**shared, "namespace": key.namespace, "workload": key.name, "reporter": reporter}
         values_by_query.setdefault(" ".join(query.render(values).split()), values)
     answers = await asyncio.gather(*(prometheus.ask(text) for text in values_by_query))
     results = [

@@ -79,7 +79,7 @@ class Restart:
     Attributes:
         obstacle: why it cannot be restarted; empty if it can.
         disrupts: the pods that its controller takes away before their successors are available.
-        has_outage: whether these are all its pods.
+        remedy: what would leave it a pod if these are all its pods; else empty.
         trouble: why its pods are not available now, before any restart; empty if they are.
     """
 
@@ -87,7 +87,7 @@ class Restart:
     disrupts: int = 0
     labels: Mapping[str, str] = field(default_factory=dict)
     trouble: str = ""
-    has_outage: bool = False
+    remedy: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +154,17 @@ def restart_of(obj: Mapping[str, Any]) -> Restart:
     obstacle = _obstacle(kind, str(obj.get("apiVersion", "")), spec, meta)
     status = obj.get("status") or {}
     disrupts = _disrupts(kind, spec, status)
-    has_outage = 0 < desired_pods(kind, spec, status) <= disrupts
-    return Restart(obstacle, disrupts, meta.get("labels") or {}, _trouble(kind, spec, status), has_outage)
+    remedy = _outage_remedy(kind, spec) if 0 < desired_pods(kind, spec, status) <= disrupts else ""
+    return Restart(obstacle, disrupts, meta.get("labels") or {}, _trouble(kind, spec, status), remedy)
+
+
+def _outage_remedy(kind: str, spec: Mapping[str, Any]) -> str:
+    """Return what leaves a workload a pod during a restart."""
+    if (spec.get("strategy") or {}).get("type") == "Recreate":
+        return "use the strategy RollingUpdate"
+    if kind in ("Deployment", "DaemonSet"):
+        return "set maxSurge to 1 and maxUnavailable to 0"
+    return "give it more replicas than its maxUnavailable, which is at least 1"
 
 
 def desired_pods(kind: str, spec: Mapping[str, Any], status: Mapping[str, Any]) -> int:
@@ -305,6 +314,7 @@ class Entry:
         levels: the strictest levels of Pod Security that the old and the new pod pass, if they differ.
         delays: what is expected to delay its restart, or to make it fail.
         harmless: the known harmless changes of its sidecar between the minors; they are not among the kinds.
+        is_gateway: whether its pods are injected as gateways.
     """
 
     workload: Workload
@@ -316,6 +326,7 @@ class Entry:
     levels: tuple[str, ...] = ()
     delays: tuple[str, ...] = ()
     harmless: tuple[str, ...] = ()
+    is_gateway: bool = False
 
     @property
     def key(self) -> Key:
@@ -421,7 +432,9 @@ def make_plan(
     entries, direct = [], 0
     for workload in fleet.workloads:
         if workload.requested == (upgrade.tag or upgrade.target):
-            entry = _entry(upgrade, workload, _wave(upgrade, workload, tags, target or source), tags, new, back=back)
+            is_gateway = _is_gateway(workload, target or source)
+            entry = _entry(upgrade, workload, tags, new, is_gateway=is_gateway, back=back)
+            entry = replace(entry, is_gateway=is_gateway)
             if entry.action == DONE and None in workload.pods and wanted is not None and _has_sidecar(workload, wanted):
                 entry = replace(entry, action=BLOCKED, note=NO_SIDECAR)
             is_compared = entry.wave is not None and (compared is None or entry.wave in compared)
@@ -516,14 +529,14 @@ def _tag_with_weights(upgrade: Upgrade, tag: Tag, index: int) -> Tag:
 
 _ALL: Final = 100
 SKIPPED: Final = "skipped by a user"
-NO_GATEWAY_POD: Final = "a restart takes away all pods of this gateway at once: set maxSurge, or more replicas"
 NO_SIDECAR: Final = "a pod has no sidecar, and a new one would get one: restart it yourself"
 
 
 def _entry(
-    upgrade: Upgrade, workload: Workload, wave: int | None, tags: Sequence[Tag], new: str, *, back: bool
+    upgrade: Upgrade, workload: Workload, tags: Sequence[Tag], new: str, *, is_gateway: bool, back: bool
 ) -> Entry:
     """Return the entry of a workload, without the class of change. ``new`` is the name that the new revision writes into pods."""
+    wave = _wave(upgrade, workload, tags, is_gateway=is_gateway)
     if wave is None:
         return Entry(workload, STAYS, _why_not(upgrade, workload, tags))
     sidecars = {revision for revision in workload.pods if revision is not None}
@@ -539,8 +552,10 @@ def _entry(
     fault = limit_fault(upgrade.limits_of(wave), workload.restart.disrupts)
     if fault:
         return Entry(workload, BLOCKED, fault, wave=wave)
-    outage = NO_GATEWAY_POD if wave == upgrade.injected_gateway_wave and workload.restart.has_outage else ""
-    return Entry(workload, RESTART, wave=wave, delays=tuple(filter(None, (workload.restart.trouble, outage))))
+    delays = [workload.restart.trouble] if workload.restart.trouble else []
+    if is_gateway and workload.restart.remedy:
+        delays.append(f"a restart takes away all pods of this gateway at once: {workload.restart.remedy}")
+    return Entry(workload, RESTART, wave=wave, delays=tuple(delays))
 
 
 def limit_fault(limits: Limits, disrupts: int) -> str:
@@ -551,7 +566,7 @@ def limit_fault(limits: Limits, disrupts: int) -> str:
     ):
         if disrupts > limit:
             remedy = "raise it, or use the strategy RollingUpdate with a lower maxUnavailable"
-            return f"a restart takes away {disrupts} pods at once, and limits.{name} is {limit}: {remedy}"
+            return f"a restart takes away {disrupts} pods at once, and {limits.path}.{name} is {limit}: {remedy}"
     return ""
 
 
@@ -560,15 +575,15 @@ def waits_for_quota(workload: Workload, refusal: str) -> bool:
     return "exceeded quota:" in refusal and workload.restart.disrupts > 0
 
 
-def _wave(upgrade: Upgrade, workload: Workload, tags: Sequence[Tag], revision: Revision | None) -> int | None:
+def _wave(upgrade: Upgrade, workload: Workload, tags: Sequence[Tag], *, is_gateway: bool) -> int | None:
     """Return the first wave in which a workload gets the new revision; None if it does not move.
 
-    An injected gateway is in the last wave instead, unless this wave requires a label that it has. ``revision`` has the templates.
+    An injected gateway is in the last wave instead, unless this wave requires a label that it has.
     """
     for index, wave in enumerate(upgrade.waves):
         if _is_filtered(upgrade, wave, workload) and (not tags or _revision(tags[index], workload) == upgrade.target):
             is_last = upgrade.injected_gateways_last and not wave.requires_label
-            return upgrade.injected_gateway_wave if is_last and _is_gateway(workload, revision) else index
+            return upgrade.injected_gateway_wave if is_last and is_gateway else index
     return None
 
 

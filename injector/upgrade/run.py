@@ -274,7 +274,8 @@ class Run:
         observer = memory.observer = memory.observer or Observer(plan.target, upgrade.gates.max_restarts)
         # In a thread, because the event loop of a server answers admissions: 5,000 workloads take 0.1 s, every two seconds.
         views, exhausted = await asyncio.to_thread(observer.observe, plan, *watches.snapshot(), state.restarting, now)
-        gates = await self._gates(upgrade, state, _keys_for_gates(state, views, gateways))
+        injected_gateways = {entry.key for entry in plan.entries if entry.is_gateway}
+        gates = await self._gates(upgrade, state, _keys_for_gates(state, views, gateways), injected_gateways)
         return replace(
             base,
             now=now,
@@ -321,14 +322,16 @@ class Run:
             raise ClusterError(view.unknown, hint="grant the permission to list it", reason="forbidden")
         return self.watches.gateways(view, wanted)
 
-    async def _gates(self, upgrade: Upgrade, state: State, keys: list[Key]) -> tuple[GateResult, ...] | None:
+    async def _gates(
+        self, upgrade: Upgrade, state: State, keys: list[Key], injected_gateways: set[Key]
+    ) -> tuple[GateResult, ...] | None:
         if not wants_gates(state):
             return None
         now = self.runner.now()
         is_over = state.step == SOAKING and now - state.since >= upgrade.soak_of(state.wave)
         if not is_over and not self._is_time("gates", GATE_INTERVAL):
             return None
-        return await evaluate(upgrade, state, keys, now, self.runner.tokens)
+        return await evaluate(upgrade, state, keys, now, self.runner.tokens, gateways=injected_gateways)
 
     def _is_time(self, what: str, interval: float) -> bool:
         now, last_times = asyncio.get_running_loop().time(), self.memory.last_times

@@ -753,7 +753,7 @@ def _choose(
         is_broken = back and (not is_new or (view.unavailable > 0 and not view.further))
         if is_new and room.restarts >= room.limits.workloads:
             count = room.limits.workloads
-            waiting = waiting or f"waiting for one of {count} restarts ({room.path}.workloads){room.worst()}"
+            waiting = waiting or f"waiting for one of {count} restarts ({room.limits.path}.workloads){room.worst()}"
             continue
         if len(selected) == BATCH:
             break  # the others follow in the next steps
@@ -783,7 +783,6 @@ class _Room:
     ) -> None:
         wave = inputs.upgrade.injected_gateway_wave
         self.limits = inputs.upgrade.limits_of(wave) if of_last_wave else inputs.upgrade.limits
-        self.path = "injectedGateways.limits" if of_last_wave else "limits"
         self.exhausted = exhausted
         self.restarts = self.away = 0
         self.places = dict[str, int]()
@@ -820,9 +819,11 @@ class _Room:
         """Return what the restart of a workload must wait for; empty for nothing."""
         limits, place = self.limits, view.key.namespace
         if self.away + view.further > limits.unavailable_pods:
-            return f"{self.away} unavailable pods ({self.path}.unavailablePods){self.worst()}"
+            return f"{self.away} unavailable pods ({limits.path}.unavailablePods){self.worst()}"
         if self.places.get(place, 0) + view.further > limits.unavailable_pods_per_namespace:
-            return f"unavailable pods of namespace {place} ({self.path}.unavailablePodsPerNamespace){self.worst(place)}"
+            return (
+                f"unavailable pods of namespace {place} ({limits.path}.unavailablePodsPerNamespace){self.worst(place)}"
+            )
         blocking = view.budgets & self.exhausted
         return f"PodDisruptionBudget {min(blocking)}" if blocking else ""
 

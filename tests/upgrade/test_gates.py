@@ -201,21 +201,24 @@ def test_the_built_in_queries_are_promql(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "reporter"),
+    ("state", "gateways", "reporters"),
     [
-        (STATE, "destination"),
-        (replace(STATE, wave=1), "source"),
-        (replace(STATE, step=GATEWAYS), "source"),
+        (STATE, [], {"web": "destination", "api": "destination"}),
+        (STATE, KEYS[:1], {"web": "source", "api": "destination"}),
+        (replace(STATE, wave=1), KEYS[:2], {"web": "source", "api": "source"}),
+        (replace(STATE, step=GATEWAYS), [], {"web": "source", "api": "source"}),
     ],
 )
 async def test_the_built_in_queries_ask_for_what_gateways_report(
-    prometheus: Prometheus, state: State, reporter: str
+    prometheus: Prometheus, state: State, gateways: list[Key], reporters: dict[str, str]
 ) -> None:
     document = upgrade(gates={"prometheus": prometheus.url, "metrics": [{"name": "latency"}]})
-    await evaluate(document, state, KEYS[:1], 1100.0)
+    await evaluate(document, state, KEYS[:2], 1100.0, gateways=gateways)
 
-    (query,) = prometheus.queries
-    assert f'reporter="{reporter}",{reporter}_workload_namespace="shop",{reporter}_workload="web"' in query
+    for name, reporter in reporters.items():
+        labels = f'reporter="{reporter}",{reporter}_workload_namespace="shop",{reporter}_workload="{name}"'
+        assert len([query for query in prometheus.queries if labels in query]) == 1
+    assert len(prometheus.queries) == len(reporters)
 
 
 class Hook:

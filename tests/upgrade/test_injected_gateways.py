@@ -13,7 +13,7 @@ from injector.injection.result import Injected, RequestFacts
 from injector.istio.revision import Revision
 from injector.revisions.tags import Tag
 from injector.upgrade.document import INJECTED_GATEWAYS, Upgrade
-from injector.upgrade.plan import NO_GATEWAY_POD, Entry, Plan, Restart, Workload, make_plan, restart_of, tag_in_wave
+from injector.upgrade.plan import Entry, Plan, Restart, Workload, make_plan, restart_of, tag_in_wave
 from injector.upgrade.state import (
     CHECKING,
     COMPLETED,
@@ -36,6 +36,8 @@ from tests.upgrade.fleets import NEW, OLD, PROD, fleet, upgrade, workload
 from tests.upgrade.test_step import NOW, names, observation, observed, restarting
 
 GATEWAY: dict[str, Any] = {"templates": "gateway"}
+SURGE = "set maxSurge to 1 and maxUnavailable to 0"
+REPLICAS = "give it more replicas than its maxUnavailable, which is at least 1"
 EDGE = {"istio": "ingressgateway"}
 OF_GATEWAYS = {name: revision_of(minor, WITH_GATEWAY, name=name) for name, minor in ((OLD, 28), (NEW, 30))}
 
@@ -184,29 +186,41 @@ def test_the_last_wave_has_limits_and_a_time_of_its_own_in_the_plan() -> None:
     own = replace(document, waves=upgrade(soak="1m", injectedGateways={"soak": "0s"}).waves)
     assert plan_of(own, *gateways).expected_seconds == 60 + 3 * 60
     assert (entries["large"].action, entries["web"].action) == ("blocked", "restart")
+    assert "at once, and injectedGateways.limits.unavailablePods is 2: raise it" in entries["large"].note
 
 
 @pytest.mark.parametrize(
-    ("kind", "spec", "status", "outage"),
+    ("kind", "spec", "status", "remedy"),
     [
-        ("Deployment", {"replicas": 1}, {}, False),
-        ("Deployment", {"replicas": 1, "strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}}, {}, True),
-        ("Deployment", {"strategy": {"type": "Recreate"}}, {}, True),
-        ("Deployment", {"replicas": 2, "strategy": {"rollingUpdate": {"maxUnavailable": 1}}}, {}, False),
-        ("Deployment", {"replicas": 0}, {}, False),
-        ("StatefulSet", {"replicas": 1}, {}, True),
-        ("DaemonSet", {}, {"desiredNumberScheduled": 1}, True),
-        ("DaemonSet", {}, {"desiredNumberScheduled": 3}, False),
-        ("DaemonSet", {"updateStrategy": {"rollingUpdate": {"maxSurge": 1}}}, {"desiredNumberScheduled": 1}, False),
+        ("Deployment", {"replicas": 1}, {}, ""),
+        ("Deployment", {"replicas": 1, "strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}}, {}, SURGE),
+        ("Deployment", {"replicas": 2, "strategy": {"rollingUpdate": {"maxUnavailable": "100%"}}}, {}, SURGE),
+        ("Deployment", {"strategy": {"type": "Recreate"}}, {}, "use the strategy RollingUpdate"),
+        ("Deployment", {"replicas": 2, "strategy": {"rollingUpdate": {"maxUnavailable": 1}}}, {}, ""),
+        ("Deployment", {"replicas": 0}, {}, ""),
+        ("StatefulSet", {"replicas": 1}, {}, REPLICAS),
+        ("Rollout", {"replicas": 1}, {}, REPLICAS),
+        ("DaemonSet", {}, {"desiredNumberScheduled": 1, "numberAvailable": 1}, SURGE),
+        ("DaemonSet", {}, {"desiredNumberScheduled": 3, "numberAvailable": 3}, ""),
+        (
+            "DaemonSet",
+            {"updateStrategy": {"rollingUpdate": {"maxSurge": 1}}},
+            {"desiredNumberScheduled": 1, "numberAvailable": 1},
+            "",
+        ),
     ],
 )
+@pytest.mark.parametrize("last", [True, False])
 def test_the_plan_warns_of_a_restart_that_takes_away_all_pods_of_a_gateway(
-    kind: str, spec: dict[str, Any], status: dict[str, Any], outage: bool
+    kind: str, spec: dict[str, Any], status: dict[str, Any], remedy: str, last: bool
 ) -> None:
+    """Whatever its wave is. The remedy is one that this kind and strategy have."""
     restart = restart_of({"kind": kind, "metadata": {"name": "a"}, "spec": spec, "status": status})
-    entries = planned(upgrade(), workload("public", restart=restart, **GATEWAY), workload("web", restart=restart))
+    document = upgrade(injectedGateways={"last": last})
+    entries = planned(document, workload("public", restart=restart, **GATEWAY), workload("web", restart=restart))
 
-    assert [NO_GATEWAY_POD in entries[name].delays for name in ("public", "web")] == [outage, False]
+    told = f"a restart takes away all pods of this gateway at once: {remedy}"
+    assert (entries["public"].delays, entries["web"].delays) == ((told,) if remedy else (), ())
 
 
 # The steps

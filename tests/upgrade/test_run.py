@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,8 +16,10 @@ from injector.cluster.session import Session
 from injector.errors import ClusterError, UsageError
 from injector.metrics import Metrics
 from injector.revisions.tags import Tag
+from injector.upgrade import plan
+from injector.upgrade import run as upgrade_run
 from injector.upgrade.observe import Watches
-from injector.upgrade.plan import Workload
+from injector.upgrade.plan import Key, Workload
 from injector.upgrade.run import EVENTS, Runner
 from injector.upgrade.state import (
     ABORTED,
@@ -30,6 +32,7 @@ from injector.upgrade.state import (
     retry_workload,
     skip_workload,
 )
+from injector.upgrade.step import GateResult
 from injector.upgrade.store import UPGRADES, Store
 from injector.upgrade.tag import TagView, tag_data
 from tests.cluster.fakeapi import refusal
@@ -161,6 +164,23 @@ async def test_a_pinned_workload_stays_when_the_tag_moves_as_a_whole() -> None:
     assert (await run.run()).phase == COMPLETED
     assert set(run.api.restarts) == {"web-0", "web-2"}
     assert run.moved[-1] == Tag("prod", ((NEW, 100), (OLD, 0)))
+
+
+@in_fake_time
+async def test_the_gates_know_the_gateways_of_any_wave(monkeypatch: pytest.MonkeyPatch) -> None:
+    known: list[set[str]] = []
+
+    async def evaluate(*_: object, gateways: Iterable[Key]) -> tuple[GateResult, ...]:
+        known.append({key.name for key in gateways})
+        return ()
+
+    monkeypatch.setattr(upgrade_run, "evaluate", evaluate)
+    monkeypatch.setattr(plan, "_is_gateway", lambda item, _: item.key.name == "web-1")
+    run = Run(fleet(), {"soak": "1m", "injectedGateways": {"last": False}})
+
+    assert (await run.run()).phase == COMPLETED
+    assert known
+    assert all(names == {"web-1"} for names in known)
 
 
 @in_fake_time
