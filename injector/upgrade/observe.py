@@ -342,14 +342,17 @@ class Watches:
         workloads = [workload for kind in self.resources for workload in self.facts[kind].values()]
         return workloads, self.facts[PODS.kind].values(), self.facts[BUDGETS.kind].values()
 
-    def gateways(self, view: GatewayView, wanted: Tag) -> list[ObservedGateway]:
-        """Return the Gateways of a view, with the owners that they have if the tag is written as wanted, and the pods of each."""
+    def gateways(self, view: GatewayView, wanted: Tag | None) -> list[ObservedGateway]:
+        """Return the Gateways of a view, with the owners that they have if the tag is written as wanted, and the pods of each.
+
+        An upgrade without a tag writes none.
+        """
         deployments = {
             f"{facts.observed.key.namespace}/{facts.gateway}": facts
             for facts in self.facts[DEPLOYMENTS.kind].values()
             if facts.gateway
         }
-        after = view.objects.with_tag(wanted.name, wanted.revision)
+        after = view.objects if wanted is None else view.objects.with_tag(wanted.name, wanted.revision)
         return [
             _observed_gateway(gateway, view, after, deployments.get(f"{gateway.namespace}/{gateway.name}"))
             for gateway in view.gateways

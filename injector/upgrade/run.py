@@ -311,7 +311,7 @@ class Run:
         Raises ClusterError if they are to be released: a Gateway that is not observed would count as deleted.
         """
         wanted = tag_to_write(upgrade, state, tag, before) or tag or before
-        if wanted is None or not wants_gateways(upgrade, state, tag, before):
+        if not wants_gateways(upgrade, state, tag, before):
             return []
         memory, runner = self.memory, self.runner
         known = {} if memory.survey is None else memory.survey.plan.gateway_view.revisions

@@ -358,9 +358,9 @@ def wants_gates(state: State) -> bool:
 def wants_gateways(upgrade: Upgrade, state: State, tag: Tag | None, before: Tag | None) -> bool:
     """Return whether the next step needs the Gateways: to release them, or before it writes the tag.
 
-    Those that are pinned are released also if the document has been changed and pins no further ones.
+    Those that are pinned are released also if the document has been changed, and pins no further ones or has no tag.
     """
-    if before is None or not (upgrade.gateways.pin or state.gateways):
+    if not (upgrade.gateways.pin or state.gateways):
         return False
     return state.step == GATEWAYS or tag_to_write(upgrade, state, tag, before) is not None
 

@@ -67,6 +67,7 @@ class FakeSurveyor(Surveyor):
 
     async def start(self, document: Upgrade) -> Beginning:
         workloads, tag = self._workloads
+        tag = tag if document.tag else None
         return Beginning(tag, (OLD, NEW), pins_of(document, tag, workloads()), "")
 
     async def survey(self, document: Upgrade, state: State, before: Tag | None, *, is_compared: bool = False) -> Survey:

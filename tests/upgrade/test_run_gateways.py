@@ -13,13 +13,13 @@ import pytest
 from injector.cluster.client import Page
 from injector.cluster.resources import NAMESPACES, Resource, Scope
 from injector.errors import ClusterError
-from injector.upgrade.state import COMPLETED, INCOMPLETE, PAUSED, ROLLED_BACK
+from injector.upgrade.state import ABORTED, COMPLETED, INCOMPLETE, PAUSED, ROLLED_BACK
 from injector.upgrade.store import UPGRADES
 from tests.cluster.fakeapi import refusal
 from tests.cluster.fakes import in_fake_time
 from tests.manifests import gateway_of, namespace_of
 from tests.tasks import until
-from tests.upgrade.fleets import NEW, OLD, PROD
+from tests.upgrade.fleets import DOCUMENT, NEW, OLD, PROD
 from tests.upgrade.test_run import Api, Run
 
 GATEWAYS = Resource("gateway.networking.k8s.io/v1", "gateways", "Gateway", namespaced=True)
@@ -197,4 +197,17 @@ async def test_a_run_after_an_abort_waits_for_a_pin_as_long_as_the_first_one() -
         item = copy.deepcopy(api.objects["gateways", "edge", name])
         api.put(GATEWAYS, {**item, "status": {"conditions": conditions}})
     await run.store("").again()
+    assert ((await run.run()).phase, labels_of(api)) == (COMPLETED, BEFORE)
+
+
+@in_fake_time
+async def test_pins_of_an_earlier_run_are_released_by_one_without_a_tag() -> None:
+    run = Run(api := fleet(0), {"soak": "0s", "gateways": {"soak": "10m"}})
+    task = asyncio.create_task(run.run())
+    await until(lambda: len(api.written) == 2, every=1)
+    await run.store("").command("abort", run.now())
+    assert (await task).phase == ABORTED
+
+    spec = {key: value for key, value in DOCUMENT["spec"].items() if key != "tag"}
+    await run.store("").again({**DOCUMENT, "spec": {**spec, "soak": "0s"}})
     assert ((await run.run()).phase, labels_of(api)) == (COMPLETED, BEFORE)
