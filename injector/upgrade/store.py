@@ -143,7 +143,7 @@ class Store:
         if item is None:
             await self._check_crd()
             manifest = {"apiVersion": API_VERSION, "kind": KIND, "metadata": raw["metadata"], "spec": raw["spec"]}
-            return read_stored(await _checked(self.client.create(UPGRADES, manifest, manager=MANAGER)))
+            return read_stored(await _check_definition(self.client.create(UPGRADES, manifest, manager=MANAGER)))
         stored = read_stored(item)
         if stored.state is not None and stored.state.has_ended:
             return stored
@@ -166,7 +166,7 @@ class Store:
         return read_stored(await self._replace_spec(stored.item, spec))
 
     async def _replace_spec(self, item: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:
-        return await _checked(self.client.replace(UPGRADES, {**item, "spec": spec}, manager=MANAGER))
+        return await _check_definition(self.client.replace(UPGRADES, {**item, "spec": spec}, manager=MANAGER))
 
     async def rival(self, stored: Stored) -> str:
         """Return the name of an upgrade of the same tag, or in place of the same revision, that is under way and began earlier.
@@ -243,10 +243,10 @@ class Store:
             raise UsageError(what, hint=f"use `injector upgrade rollback {name}` first")
 
     async def _write(self, item: Mapping[str, Any]) -> dict[str, Any]:
-        return await _checked(self.client.replace(UPGRADES, item, manager=MANAGER, subresource="/status"))
+        return await _check_definition(self.client.replace(UPGRADES, item, manager=MANAGER, subresource="/status"))
 
 
-async def _checked(write: Awaitable[dict[str, Any]]) -> dict[str, Any]:
+async def _check_definition(write: Awaitable[dict[str, Any]]) -> dict[str, Any]:
     """Return what was written. Raises ConfigError if the definition of the resource lacks a field of it."""
     try:
         return await write

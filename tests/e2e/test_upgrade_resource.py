@@ -27,7 +27,7 @@ DOCUMENT: dict[str, Any] = {
     "spec": {"tag": "prod", "from": "1-28", "to": "1-30", "waves": [{"name": "all"}]},
 }
 WITH_GATEWAYS = {**DOCUMENT, "spec": {**DOCUMENT["spec"], "injectedGateways": {"approval": True}}}
-TOLD = "the definition of the resource Upgrade is older than this injector"
+OLDER = "the definition of the resource Upgrade is older than this injector"
 REMEDY = "run `injector upgrade crd | kubectl apply -f -`"
 
 
@@ -70,7 +70,7 @@ def test_a_document_with_a_field_that_the_definition_lacks_is_not_stored(older: 
     older.apply(DOCUMENT)
     replaced = run(older, "upgrade", "run", str(path))
 
-    said = f'error: {TOLD}: unknown field "spec.injectedGateways"; {REMEDY}\n'
+    said = f'error: {OLDER}: unknown field "spec.injectedGateways"; {REMEDY}\n'
     assert [(done.exit_code, done.stderr) for done in (created, replaced)] == [(65, said)] * 2
 
 
@@ -99,7 +99,7 @@ def test_a_state_with_a_field_that_the_definition_lacks_is_not_stored(older: Clu
     assert not is_saved()
     status = status_of_resource()
     assert "phase" not in status
-    assert status["runner"]["lastError"] == f'{TOLD}: unknown field "status.injectedGateways"; {REMEDY}'
+    assert status["runner"]["lastError"] == f'{OLDER}: unknown field "status.injectedGateways"; {REMEDY}'
     older.apply(yaml.safe_load(CRD.read_text()))
     until(is_saved)
     assert status_of_resource()["injectedGateways"] is False

@@ -219,8 +219,8 @@ def test_the_plan_warns_of_a_restart_that_takes_away_all_pods_of_a_gateway(
     document = upgrade(injectedGateways={"last": last})
     entries = planned(document, workload("public", restart=restart, **GATEWAY), workload("web", restart=restart))
 
-    told = f"a restart takes away all pods of this gateway at once: {remedy}"
-    assert (entries["public"].delays, entries["web"].delays) == ((told,) if remedy else (), ())
+    delay = f"a restart takes away all pods of this gateway at once: {remedy}"
+    assert (entries["public"].delays, entries["web"].delays) == ((delay,) if remedy else (), ())
 
 
 # The steps
