@@ -694,7 +694,7 @@ def as_data(plan: Plan) -> dict[str, Any]:
     """Return a plan as JSON data."""
     waves = [
         {"name": wave.name, "workloads": len(entries), "actions": plan.count(entries), "changes": _changes(entries)}
-        for wave, entries in _by_wave(plan)
+        for wave, entries in plan.by_wave
     ]
     missing = {} if plan.missing_permissions is None else {"missingPermissions": list(plan.missing_permissions)}
     return {
@@ -758,7 +758,7 @@ def as_summary(plan: Plan) -> str:
             str(plan.count(entries).get(RESTART, 0)),
             *(str(_changes(entries).get(change_class, 0)) for change_class in classes),
         )
-        for wave, entries in _by_wave(plan)
+        for wave, entries in plan.by_wave
     ]
     text = f"{head}\n\n{table(('WAVE', 'RESTARTS', *(change_class.upper() for change_class in classes)), rows)}\n"
     reasons: dict[str, list[Entry]] = {}
@@ -828,7 +828,7 @@ def as_markdown(plan: Plan) -> str:
     head = f"## Upgrade `{document.name}`: {document.way}\n\n"
     waves = [
         (wave.name, str(len(entries)), ", ".join(f"{count} {name}" for name, count in _changes(entries).items()) or "-")
-        for wave, entries in _by_wave(plan)
+        for wave, entries in plan.by_wave
     ]
     listed = [_cells(plan, entry) for entry in plan.entries if entry.action in (BLOCKED, STAYS) or entry.kinds]
     listed += map(_gateway_cells, plan.gateways)
@@ -870,12 +870,6 @@ def _cells(plan: Plan, entry: Entry) -> tuple[str, ...]:
             )
         ),
     )
-
-
-def _by_wave(plan: Plan) -> list[tuple[Any, list[Entry]]]:
-    """Return the waves with their workloads; that of the injected gateways only if there are any."""
-    by_wave = [(wave, plan.of_wave(index)) for index, wave in enumerate(plan.upgrade.waves)]
-    return [(wave, entries) for wave, entries in by_wave if entries or not wave.is_injected_gateways]
 
 
 def _changes(entries: Iterable[Entry]) -> dict[str, int]:

@@ -22,7 +22,17 @@ from injector.kube.selectors import Selector
 from injector.revisions.tags import workload_key
 from injector.upgrade.document import GROUP
 from injector.upgrade.gatewaywave import ObservedGateway
-from injector.upgrade.plan import RESTARTABLE, ROLLOUT, ROLLOUT_GROUP, STAYS, Key, desired_pods, key_of, restart_of
+from injector.upgrade.plan import (
+    RESTARTABLE,
+    ROLLOUT,
+    ROLLOUT_GROUP,
+    STAYS,
+    Key,
+    available_pods,
+    desired_pods,
+    key_of,
+    restart_of,
+)
 from injector.upgrade.statefulset import newest_template, unready_pod
 from injector.upgrade.step import ObservedWorkload
 
@@ -103,7 +113,7 @@ def workload_facts(item: Mapping[str, Any], kind: str) -> WorkloadFacts:
     obj = {**item, "kind": kind}
     meta, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
     desired = desired_pods(kind, spec, status)
-    available = int(status.get("numberAvailable" if kind == "DaemonSet" else "availableReplicas") or 0)
+    available = available_pods(kind, status)
     view = ObservedWorkload(
         key=key_of(obj),
         mark=str((meta.get("annotations") or {}).get(MARK, ""))[:_MAX_TEXT],

@@ -174,12 +174,17 @@ def desired_pods(kind: str, spec: Mapping[str, Any], status: Mapping[str, Any]) 
     return int(1 if spec.get("replicas") is None else spec["replicas"])
 
 
+def available_pods(kind: str, status: Mapping[str, Any]) -> int:
+    """Return the pods of a workload that are available."""
+    return int(status.get("numberAvailable" if kind == "DaemonSet" else "availableReplicas") or 0)
+
+
 def _trouble(kind: str, spec: Mapping[str, Any], status: Mapping[str, Any]) -> str:
     """Return why the pods of a workload are not available; empty if they are, or if it has no status."""
     if any(condition.get("reason") == "ProgressDeadlineExceeded" for condition in status.get("conditions") or ()):
         return "its last rollout failed: its progress deadline is exceeded"
     desired = desired_pods(kind, spec, status)
-    missing = desired - int(status.get("numberAvailable" if kind == "DaemonSet" else "availableReplicas") or 0)
+    missing = desired - available_pods(kind, status)
     return f"pods that are not available already: {missing} of {desired}" if status and missing > 0 else ""
 
 
@@ -237,25 +242,24 @@ def _disrupts(kind: str, spec: Mapping[str, Any], status: Mapping[str, Any]) -> 
     ``unavailableCount`` of pkg/controller/daemon/util/daemonset_util.go, and pkg/controller/statefulset. For Argo Rollouts it follows
     rollout/restart.go (1.8), which restarts at least one pod at a time.
     """
-    replicas = int(1 if spec.get("replicas") is None else spec["replicas"])
+    desired = desired_pods(kind, spec, status)
     strategy = spec.get("strategy") or spec.get("updateStrategy") or {}
     rolling = strategy.get("rollingUpdate") or {}
     match kind:
         case "Deployment" if strategy.get("type") == "Recreate":
-            return replicas
+            return desired
         case "Deployment":
-            surge = _share(rolling.get("maxSurge", _DEFAULT_SHARE), replicas, up=True)
-            away = _share(rolling.get("maxUnavailable", _DEFAULT_SHARE), replicas, up=False)
-            return min(replicas, away if surge or away else 1)
+            surge = _share(rolling.get("maxSurge", _DEFAULT_SHARE), desired, up=True)
+            away = _share(rolling.get("maxUnavailable", _DEFAULT_SHARE), desired, up=False)
+            return min(desired, away if surge or away else 1)
         case "StatefulSet":
-            return min(replicas, max(1, _share(rolling.get("maxUnavailable", 1), replicas, up=True)))
+            return min(desired, max(1, _share(rolling.get("maxUnavailable", 1), desired, up=True)))
         case "DaemonSet":
-            nodes = int(status.get("desiredNumberScheduled") or 0)
-            surge = _share(rolling.get("maxSurge", 0), nodes, up=True)
-            return min(nodes, 0 if surge else max(1, _share(rolling.get("maxUnavailable", 1), nodes, up=True)))
+            surge = _share(rolling.get("maxSurge", 0), desired, up=True)
+            return min(desired, 0 if surge else max(1, _share(rolling.get("maxUnavailable", 1), desired, up=True)))
         case "Rollout":
             canary = strategy.get("canary") or {}
-            return min(replicas, max(1, _share(canary.get("maxUnavailable", _DEFAULT_SHARE), replicas, up=False)))
+            return min(desired, max(1, _share(canary.get("maxUnavailable", _DEFAULT_SHARE), desired, up=False)))
     return 0
 
 
@@ -360,12 +364,16 @@ class Plan:
     def expected_seconds(self) -> float:
         """The time that the upgrade takes if a restart takes ``RESTART_TIME``, and no limit but that of workloads applies."""
         upgrade, seconds = self.upgrade, 0.0
-        for index, wave in enumerate(upgrade.waves):
-            entries = self.of_wave(index)
-            if entries or not wave.is_injected_gateways:
-                rounds = -(-self.count(entries).get(RESTART, 0) // upgrade.limits_of(index).workloads)
-                seconds += upgrade.soak_of(index) + RESTART_TIME * rounds
+        for index, (_, entries) in enumerate(self.by_wave):
+            rounds = -(-self.count(entries).get(RESTART, 0) // upgrade.limits_of(index).workloads)
+            seconds += upgrade.soak_of(index) + RESTART_TIME * rounds
         return seconds
+
+    @property
+    def by_wave(self) -> list[tuple[Wave, list[Entry]]]:
+        """The waves with their workloads; the last one, of the injected gateways, only if there are any."""
+        by_wave = [(wave, self.of_wave(index)) for index, wave in enumerate(self.upgrade.waves)]
+        return [(wave, entries) for wave, entries in by_wave if entries or not wave.is_injected_gateways]
 
     def with_budgets(self, budgets: Iterable[tuple[str, str, Selector]]) -> Plan:
         """Return the plan with the restarts that wait for PodDisruptionBudgets which allow none: namespace, name and selector of each."""

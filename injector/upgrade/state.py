@@ -12,7 +12,7 @@ import msgspec
 
 from injector.errors import ConfigError, UsageError
 from injector.golang.time import utc_text
-from injector.hints import first_of
+from injector.hints import count_of, first_of
 from injector.istio.labels import REVISION_LABEL
 from injector.kube.escaping import escape_line
 from injector.upgrade.document import read_time
@@ -433,7 +433,7 @@ def apply_command(state: State, verb: str, upgrade: Upgrade, now: float) -> Stat
             remaining = tuple(pins.get(item.workload) or _without_command(item) for item in state.remaining)
             phase, reason = (
                 ROLLED_BACK if state.back else COMPLETED,
-                f"accepted by a user with {state.remaining_total} workloads left",
+                f"accepted by a user with {count_of(state.remaining_total, 'item')} left",
             )
             return replace(state, phase=phase, cause="Accepted", reason=reason, remaining=remaining)
         case _:

@@ -69,7 +69,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from injector.hints import first_of
+from injector.hints import count_of, first_of
 from injector.upgrade.document import PASS, ROLLBACK, rank_in
 from injector.upgrade.gatewaywave import GatewayDecision, LabelChange, ObservedGateway, pin, release
 from injector.upgrade.plan import BLOCKED, DONE, RESTART, STAYS, limit_fault, prepare_tag, tag_in_wave
@@ -862,8 +862,8 @@ def _end(inputs: StepInput) -> Transition:
         return Transition(state.at(CHECKING, inputs.now, phase=phase, reason=why, restarting={}))
     named = state.with_remaining(remaining)
     names = first_of([item.workload for item in remaining], NAMED)
-    count = "1 workload is" if len(remaining) == 1 else f"{len(remaining)} workloads are"
-    reason = "; ".join(filter(None, (f"{count} left: {names}", state.rollback_reason)))
+    count, verb = count_of(len(remaining), "item"), "is" if len(remaining) == 1 else "are"
+    reason = "; ".join(filter(None, (f"{count} {verb} left: {names}", state.rollback_reason)))
     if inputs.now - state.since <= STABLE_AFTER:  # a rollout may still be under way
         return Transition(replace(named, reason=reason))
     return Transition(named.at(CHECKING, inputs.now, phase=INCOMPLETE, cause="WorkLeft", reason=reason))

@@ -611,14 +611,14 @@ def test_the_upgrades_of_a_cluster_are_listed(stored: FakeApi) -> None:
 
 def test_the_work_that_is_left_is_shown_with_its_remedy_and_can_be_accepted(stored: FakeApi) -> None:
     remaining = (Remaining("Pod shop/bare", "a bare pod", "delete it"),)
-    state = State(phase=INCOMPLETE, reason="1 workload is left: Pod shop/bare").with_remaining(remaining)
+    state = State(phase=INCOMPLETE, reason="1 item is left: Pod shop/bare").with_remaining(remaining)
     stored.put(UPGRADES, stored_upgrade(state))
 
     text = run("status", "up").stdout
-    assert text.startswith("up: Incomplete; 1 workload is left: Pod shop/bare\n")
+    assert text.startswith("up: Incomplete; 1 item is left: Pod shop/bare\n")
     assert text.splitlines()[-1].split("   ")[0] == "Pod shop/bare"
     assert text.splitlines()[-1].endswith("delete it")
-    assert run("accept", "up").stdout == "up: Completed; accepted by a user with 1 workloads left\n"
+    assert run("accept", "up").stdout == "up: Completed; accepted by a user with 1 item left\n"
     assert state_of(stored)["phase"] == "Completed"
 
 
@@ -750,7 +750,7 @@ def test_the_plan_of_a_resource_is_that_of_its_document(monkeypatch: pytest.Monk
         (State(phase=PAUSED, reason="why"), 3, "up: Paused, wave dev, Preflight; why\n"),
         (State(phase=ROLLED_BACK, reason="rolled back by a user"), 4, "up: RolledBack; rolled back by a user\n"),
         (State(phase=ABORTED), 5, "up: Aborted\n"),
-        (State(phase=INCOMPLETE, reason="1 workload is left"), 6, "up: Incomplete; 1 workload is left\n"),
+        (State(phase=INCOMPLETE, reason="1 item is left"), 6, "up: Incomplete; 1 item is left\n"),
     ],
 )
 def test_an_upgrade_that_has_ended_or_is_paused_is_not_run_and_has_its_exit_code(

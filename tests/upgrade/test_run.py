@@ -360,7 +360,7 @@ async def test_a_skipped_workload_is_left_out_by_every_runner_until_it_is_tried_
     assert (state.phase, set(run.api.restarts), state.reason) == (
         INCOMPLETE,
         {"web-0", "web-2"},
-        f"1 workload is left: {name}",
+        f"1 item is left: {name}",
     )
     (remaining,) = state.remaining
     assert remaining.reason == "pods with revision 1-28: 2: skipped by a user"

@@ -649,7 +649,7 @@ def test_an_upgrade_ends_with_the_names_of_what_is_left(back: bool) -> None:
     done = step(ONE, state, observed(tag=tag, remaining=())).state
     assert (done.phase, done.reason) == ((ROLLED_BACK, "rolled back: why") if back else (COMPLETED, ""))
     soon = step(ONE, state, observed(tag=tag, remaining=remaining)).state
-    reason = f"1 workload is left: Pod shop/a{'; rolled back: why' if back else ''}"
+    reason = f"1 item is left: Pod shop/a{'; rolled back: why' if back else ''}"
     assert (soon.phase, soon.reason) == (state.phase, reason), "a rollout may be under way"
     late = step(ONE, soon, observed(tag=tag, remaining=remaining, now=NOW + 31)).state
     assert (late.phase, late.remaining, late.remaining_total) == (INCOMPLETE, remaining, 1)
