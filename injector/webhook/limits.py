@@ -42,9 +42,10 @@ MAX_SHADOWED_BYTES: Final = 4 * 1024 * 1024
 # Connections.
 MAX_CONNECTIONS: Final = 1000
 """Of a port. Five API servers with 200 calls each (--max-mutating-requests-inflight). With TLS one takes 15 KiB, and 40 KiB once used."""
-MAX_HANDSHAKES: Final = 250
-"""Of a port, with a complete hello. One takes up to 60 KiB, before the client is known. An API server finishes its handshake within two
-round trips. A client loses its handshake if it does not answer while so many others begin, which takes 0.3 s at least."""
+MAX_HANDSHAKES: Final = 600
+"""Of a port, with a complete hello: three API servers that open 200 connections at once. With 250, those of one busy API server that
+created 500 pods at once ended each other's handshakes. One takes 35 KiB, before the client is known. A client loses its handshake if it
+does not answer while so many others begin, which takes 0.6 s at least."""
 MIN_CONNECTIONS: Final = 16
 """Of a port. With fewer, an API server and the probes would take each other's places."""
 OPERATIONS_SHARE: Final = 5

@@ -11,6 +11,7 @@ from asyncio import sslproto
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -163,8 +164,9 @@ class Served:
 
 @asynccontextmanager
 async def serving(
-    limit: int = 1000, tls: tuple[Path, Path] | None = None, max_handshakes: int = 1000
+    limit: int = 1000, tls: tuple[Path, Path] | None = None, max_handshakes: int | None = 1000
 ) -> AsyncIterator[Served]:
+    """Serve. If ``max_handshakes`` is None, it is the default."""
     go, bodies = asyncio.Event(), list[bytes]()
     go.set()
 
@@ -182,7 +184,8 @@ async def serving(
                 raise RuntimeError(request.path)
         raise web.HTTPNotFound
 
-    listener = Listener(answer, limit=limit, max_handshakes=max_handshakes)
+    make = partial(Listener, answer, limit=limit)
+    listener = make() if max_handshakes is None else make(max_handshakes=max_handshakes)
     theirs, ours = None, None
     if tls is not None:
         ours, theirs = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context(cafile=str(tls[0]))
@@ -330,6 +333,21 @@ async def test_handshakes_have_a_limit_of_their_own(tmp_path: Path) -> None:
         assert len(served.listener.handshakes) == 3
         assert await (await served.connect()).ask()
         assert await client_kept.ask()
+
+
+async def test_the_connections_of_three_api_servers_at_once_all_end_their_handshake(tmp_path: Path) -> None:
+    """An API server opens up to 200 (--max-mutating-requests-inflight). They are busy: none answers before the last one was accepted."""
+    async with serving(tls=write_certificate(tmp_path), max_handshakes=None) as served:
+        clients = []
+        for number in range(600):
+            clients.append(served.greet())
+            if number % 20 == 19:
+                await until(clients[number].was_answered)
+        await until(lambda: all(client.was_answered() for client in clients))
+
+        for client in clients:
+            client.shake_hands()
+        await until(lambda: all(client.is_answered_ok() for client in clients))
 
 
 async def test_clients_without_a_hello_take_no_place_from_handshakes(tmp_path: Path) -> None:
