@@ -343,7 +343,7 @@ def run(  # noqa: PLR0913 -- one parameter for each flag
         try:
             await runner.run(store)
         except InjectorError as error:
-            with suppress(ClusterError):
+            with suppress(InjectorError):
                 await store.note(str(error))
             raise
         return await store.load(), True

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from injector.cluster.listwatch import ListWatch
 from injector.cluster.resources import Scope
-from injector.errors import ClusterError, InjectorError
+from injector.errors import InjectorError
 from injector.metrics import UpgradeRow
 from injector.upgrade.state import COMPLETED, SOAKING, State, new_state, progress_text, seconds_left, waves_of
 from injector.upgrade.step import WINDOW
@@ -180,7 +180,7 @@ async def _note(store: Store, reason: str) -> None:
     """Show why an upgrade cannot start or go on, and log it once."""
     try:
         is_new = await store.note(reason)
-    except ClusterError as error:
+    except InjectorError as error:
         is_new, reason = True, f"{reason}; {error}"
     if is_new:
         _log.warning("upgrade %s: %s", store.name, reason)

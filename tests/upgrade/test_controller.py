@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from injector.cluster.lease import Lease
-from injector.errors import TagError, UsageError
+from injector.cluster.resources import Resource
+from injector.errors import ClusterError, TagError, UsageError
 from injector.metrics import Metrics
 from injector.upgrade.controller import Controller
 from injector.upgrade.state import (
@@ -128,6 +130,35 @@ async def test_an_upgrade_that_cannot_start_says_why_and_delays_no_other() -> No
         api.drop(UPGRADES, "up")
         await asyncio.sleep(5)
         assert [row["name"] for row in replica.to_list()] == ["bad"]
+
+
+class OldDefinition(FakeApi):
+    """A cluster whose definition of the resource has no status yet."""
+
+    async def replace(
+        self, resource: Resource, manifest: Mapping[str, Any], *, manager: str, subresource: str = ""
+    ) -> dict[str, Any]:
+        if resource == UPGRADES:
+            what = 'strict decoding error: unknown field "status.runner"'
+            raise ClusterError(what, reason="refused", status=400)
+        return await super().replace(resource, manifest, manager=manager, subresource=subresource)
+
+
+@in_fake_time
+async def test_a_definition_that_cannot_store_the_reason_is_logged_and_tried_again_later(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    api = OldDefinition()
+    runs = Runs(api)
+    put(api, "up")
+    async with running(controller(api, runs).follow(asyncio.Event())):
+        await asyncio.sleep(25.0)
+        assert runs.started == ["up"]
+        told = [record.getMessage() for record in caplog.records if record.name == "injector.upgrade.controller"]
+        assert len(told) == 1
+        assert 'older than this injector: unknown field "status.runner"; run `injector upgrade crd' in told[0]
+        await asyncio.sleep(30.0)
+        assert runs.started == ["up", "up"]
 
 
 @in_fake_time
