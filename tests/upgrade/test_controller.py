@@ -154,9 +154,9 @@ async def test_a_definition_that_cannot_store_the_reason_is_logged_and_tried_aga
     async with running(controller(api, runs).follow(asyncio.Event())):
         await asyncio.sleep(25.0)
         assert runs.started == ["up"]
-        told = [record.getMessage() for record in caplog.records if record.name == "injector.upgrade.controller"]
-        assert len(told) == 1
-        assert 'older than this injector: unknown field "status.runner"; run `injector upgrade crd' in told[0]
+        messages = [record.getMessage() for record in caplog.records if record.name == "injector.upgrade.controller"]
+        assert len(messages) == 1
+        assert 'older than this injector: unknown field "status.runner"; run `injector upgrade crd' in messages[0]
         await asyncio.sleep(30.0)
         assert runs.started == ["up", "up"]
 
