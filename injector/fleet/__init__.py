@@ -1,6 +1,7 @@
 """The view of a cluster, read from files or from the API server, with equal results for equal objects.
 
 - ``sources``, ``view``: the revisions and tags; with them the webhooks and namespaces, which decide about each pod.
+- ``clusterrevisions``: the revisions of a cluster, read and built once. ``offload``: where long work runs.
 - ``manifests``, ``files``: manifests as texts to change, and as objects in place of a cluster.
 - ``workloads``, ``processes``, ``progress``: every workload with the pod that it would create; how the work is divided and shown.
 - ``routing``: which webhook is called, and which revision answers.

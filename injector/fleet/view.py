@@ -10,21 +10,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, WEBHOOKS, ObjectReader, Scope
 from injector.cluster.session import open_session
 from injector.errors import DataError, UsageError, no_source
+from injector.fleet.clusterrevisions import BuiltRevisions, build_all, list_state
 from injector.fleet.files import FileReader
+from injector.fleet.offload import Offload, inline
 from injector.fleet.replicas import NO_REPLICAS, Replicas, read_replicas
 from injector.fleet.sources import IN_DIRECTORY, RevisionList, RevisionSources, directory_revisions
 from injector.istio.frozen import frozen
 from injector.istio.labels import NAME_LABEL, NAMESPACE, TAG_LABEL
 from injector.istio.webhooks.configurations import WebhookOptions
 from injector.istio.webhooks.reading import LiveWebhooks, istios_webhooks, live_webhooks
-from injector.revisions.clustersource import (
-    BuiltRevisions,
-    Offload,
-    build_all,
-    inline,
-    list_state,
-    openshift_annotations,
-)
+from injector.revisions.clustersource import openshift_annotations
 
 if TYPE_CHECKING:
     from injector.cluster.client import KubeClient

@@ -12,6 +12,7 @@ from injector.cluster import resources as r
 from injector.cluster.resources import LIST_ATTEMPTS, ObjectReader, Resource, Scope, TextReader
 from injector.errors import ClusterError, DataError, ManifestError, UsageError, for_each
 from injector.fleet.manifests import is_selected
+from injector.fleet.offload import Offload, inline
 from injector.fleet.processes import in_processes
 from injector.fleet.progress import Progress, no_progress
 from injector.golang.json import load_json
@@ -23,7 +24,6 @@ from injector.kube.pods import controller_of, has_ended
 from injector.kube.podtemplates import KNATIVE, OTHER_KINDS, Created, OtherKinds, created_pods, creates_pods
 from injector.kube.selectors import EVERYTHING, Selector
 from injector.kube.typed import normalise
-from injector.revisions.clustersource import Offload, inline
 from injector.revisions.tags import key_of_normal_pod
 
 if TYPE_CHECKING:

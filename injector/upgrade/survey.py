@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from injector.cluster.resources import WEBHOOKS
 from injector.errors import DataError, InjectorError, TagError, UsageError
 from injector.fleet.gateways import GatewayView, minors_of, read_gateways
+from injector.fleet.offload import Offload, inline
 from injector.fleet.routing import destination, find_called, pod_labels, requested_name
 from injector.fleet.status import PodStatuses
 from injector.fleet.view import ClusterView, notes_of_unknown_namespaces, read_view
@@ -20,7 +21,6 @@ from injector.injection.tools.drift import NOW_REFUSED, OLDER_TEMPLATE, injected
 from injector.istio.labels import REVISION_LABEL, TAG_LABEL
 from injector.kube.pods import has_ended
 from injector.kube.podsecurity import enforced_level
-from injector.revisions.clustersource import Offload, inline
 from injector.revisions.clustertags import owned_lines
 from injector.revisions.tags import Tag, workload_key
 from injector.upgrade.plan import (

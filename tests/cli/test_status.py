@@ -14,13 +14,13 @@ import yaml
 
 from injector.cli.revision import Row, rows_of
 from injector.cluster.resources import RUNNING
+from injector.fleet.clusterrevisions import NO_NODES
 from injector.fleet.sources import RevisionSources
 from injector.fleet.status import PodStatuses, SidecarStatus, sidecar_status
 from injector.fleet.view import ClusterView, read_view
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
 from injector.injection.tools.drift import CURRENT, OLDER_REVISION, OLDER_TEMPLATE, Drift
-from injector.revisions.clustersource import NO_NODES
 from injector.revisions.source import build
 from tests.cases import cases
 from tests.cli.clusters import (

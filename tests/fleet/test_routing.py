@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from injector.errors import ClusterError, ConfigError
+from injector.fleet.clusterrevisions import BuiltRevisions
 from injector.fleet.routing import (
     PodLabels,
     RequestedName,
@@ -25,7 +26,6 @@ from injector.fleet.view import ClusterView, read_view
 from injector.injection.tools.explain import Decision, Step
 from injector.istio.webhooks.configurations import Endpoint, WebhookOptions, revision_webhook, tag_webhook
 from injector.istio.webhooks.reading import LiveWebhook, istios_webhooks, live_webhooks
-from injector.revisions.clustersource import BuiltRevisions
 from injector.revisions.source import SourceState
 from injector.revisions.tags import TagWorkload, choose, parse_tags
 from tests.cli.clusters import HOME, REV, FakeKube, cluster, labelled, revision, tag
