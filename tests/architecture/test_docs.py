@@ -120,6 +120,16 @@ def test_commands_that_tests_cannot_run_are_run_by_ci(command: str) -> None:
     assert command in (ROOT / ".ci" / "run").read_text()
 
 
+def test_pages_write_their_revisions_into_folders_of_their_own() -> None:
+    """A reader follows one page after the other in the same clone."""
+    pattern = re.compile(r"\b(?:revision init|mkdir -p) ([\w-]+-revisions)\b")
+    folders = {(block.page, folder) for block in all_blocks() for folder in pattern.findall(block.text)}
+    names = [folder for _, folder in folders]
+
+    assert "my-revisions" in names
+    assert len(names) == len(set(names))
+
+
 def test_every_block_is_run_or_read_or_has_a_reason() -> None:
     unknown = [
         str(block)
