@@ -59,3 +59,12 @@ def test_an_interpreter_that_makes_no_environment_is_named(tmp_path: Path, inter
     [line] = run.stderr.splitlines()
     assert what in line
     assert not (tmp_path / "environment").exists()
+
+
+@pytest.mark.parametrize("script", ["scripts/bench", "scripts/reliability"])
+@pytest.mark.parametrize("argument", ["--help", "nothing"])
+def test_a_script_with_several_tests_lists_them(script: str, argument: str) -> None:
+    run = subprocess.run([str(ROOT / script), argument], check=False, capture_output=True, text=True)
+
+    assert run.returncode == 2
+    assert run.stderr.startswith("usage: scripts/")
