@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 from injector.errors import BreakOutError, InvalidPodError
 from injector.injection import containers as c
 from injector.injection.result import Injected, Unanswered
+from injector.injection.steps.overrides import OVERRIDES
 from injector.injection.steps.status import STATUS
 from injector.istio.annotations import PROXY_CONFIG
 from injector.istio.behaviours import format_minor
+from injector.istio.labels import TEMPLATES
 
 if TYPE_CHECKING:
     from injector.injection.result import Answer
@@ -24,8 +26,6 @@ _GOGO: Final = (1, 12)
 """The last minor whose mesh config gogo/protobuf reads."""
 _KEEPS_DELETED: Final = (1, 18)
 _LOSES_DURATIONS: Final = (1, 14)
-_OVERRIDES: Final = "proxy.istio.io/overrides"
-_TEMPLATES: Final = "inject.istio.io/templates"
 _LISTS: Final = ("containers", "initContainers")
 _ENV: Final = frozenset({"env"})
 
@@ -139,7 +139,7 @@ def documented_difference(
 
 def _template_texts(revision: Revision, pod: c.Pod) -> str:
     """Return the texts of the templates that a pod gets."""
-    config, named = revision.config, c.annotations_of(pod).get(_TEMPLATES)
+    config, named = revision.config, c.annotations_of(pod).get(TEMPLATES)
     names = config.default_templates if named is None else [name.strip() for name in named.split(",")]
     return "".join(config.templates.get(part, "") for name in names for part in config.aliases.get(name, (name,)))
 
@@ -147,7 +147,7 @@ def _template_texts(revision: Revision, pod: c.Pod) -> str:
 def _as_injected_once(pod: c.Pod) -> c.Pod:
     """Return a pod without what a second injection records in another way."""
     result = deepcopy(pod)
-    result.get("metadata", {}).get("annotations", {}).pop(_OVERRIDES, None)
+    result.get("metadata", {}).get("annotations", {}).pop(OVERRIDES, None)
     for container in (item for kind in _LISTS for item in result.get("spec", {}).get(kind) or ()):
         container["env"] = [entry for entry in container.get("env") or () if entry["name"] != "ISTIO_KUBE_APP_PROBERS"]
         if "-u" in (arguments := container.get("args") or [])[:-1]:

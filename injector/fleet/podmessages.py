@@ -16,7 +16,7 @@ from injector.injection.steps.status import STATUS
 from injector.injection.tools.pitfalls import Pitfall, Subject, pitfalls
 from injector.istio import nearmisses
 from injector.istio.analysis import Diagnostic, Item, message_of
-from injector.istio.labels import NAME_LABEL
+from injector.istio.labels import NAME_LABEL, TEMPLATES
 from injector.kube.objects import mapping_at
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class PodMessages:
             what = f"template {names} of {revision.name}, Istio {revision.istio_version}, does not read it"
             remedy = "remove it"
             if others:
-                remedy += f", or choose a template that reads it ({first_of(others)}) by {nearmisses.TEMPLATES}"
+                remedy += f", or choose a template that reads it ({first_of(others)}) by {TEMPLATES}"
             yield Pitfall("INJ0006", (name, what, remedy))
 
     def _is_read(self, revision: Revision, template: str, annotation: str) -> bool:

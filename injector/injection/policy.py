@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from injector.injection import containers as c
+from injector.istio.labels import INJECT_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from injector.istio.behaviours import Behaviours
     from injector.istio.config import Policy
 
-INJECT: Final = "sidecar.istio.io/inject"
 ENABLED: Final = "enabled"
 DISABLED: Final = "disabled"
 
@@ -49,10 +49,10 @@ REMEDIES: Final[dict[str, str]] = {
     "host_network": "it uses the host's network; without hostNetwork it would get a sidecar",
     "ignored_namespace": "Istio never injects this namespace; create the pod in another one",
     "illegal_policy": "the revision's policy is neither `enabled` nor `disabled`; correct its config",
-    "label": f"its label {INJECT} says so; set it to `true` for a sidecar",
-    "annotation": f"its annotation {INJECT} says so; set the label of that name to `true`",
+    "label": f"its label {INJECT_LABEL} says so; set it to `true` for a sidecar",
+    "annotation": f"its annotation {INJECT_LABEL} says so; set the label of that name to `true`",
     "never_selector": "labels match neverInjectSelector; change them or the revision's config",
-    "policy_disabled": f"the policy is `disabled`; set the label {INJECT} to `true` for a sidecar",
+    "policy_disabled": f"the policy is `disabled`; set the label {INJECT_LABEL} to `true` for a sidecar",
 }
 """The explanation and remedy for each reason of a skip."""
 
@@ -88,7 +88,7 @@ def _decisions(
         fault = f"policy {policy.policy!r} is neither `{ENABLED}` nor `{DISABLED}`: nothing is injected"
         yield skip("illegal_policy", fault, fault)
 
-    stated = None if wanted is None else PolicyDecision(wanted, place, f"{place} {INJECT} is {value!r}", invalid)
+    stated = None if wanted is None else PolicyDecision(wanted, place, f"{place} {INJECT_LABEL} is {value!r}", invalid)
     yield stated if place == "label" else None
     yield stated if place == "annotation" else None
 
@@ -107,30 +107,30 @@ def _decisions(
 def _request_of(behaviours: Behaviours, pod: Mapping[str, Any]) -> tuple[str, str]:
     """Return where a pod may ask for injection or refuse it, and the value there."""
     labels = c.labels_of(pod)
-    if behaviours.inject_label and INJECT in labels:
-        return "label", labels[INJECT]
-    return "annotation", c.annotations_of(pod).get(INJECT, "")
+    if behaviours.inject_label and INJECT_LABEL in labels:
+        return "label", labels[INJECT_LABEL]
+    return "annotation", c.annotations_of(pod).get(INJECT_LABEL, "")
 
 
 def _invalid(behaviours: Behaviours, place: str, value: str) -> str:
     """Return the warning about a value that neither asks for injection nor refuses it."""
     if not value or behaviours.wants_injection(value) is not None:
         return ""
-    return f"{place} {INJECT} has the value {value!r}; only `true` and `false` count, so the policy decides"
+    return f"{place} {INJECT_LABEL} has the value {value!r}; only `true` and `false` count, so the policy decides"
 
 
 def verdicts(policy: Policy, behaviours: Behaviours, pod: Mapping[str, Any], namespace: str) -> Iterator[Verdict]:
     """Yield the verdict of every rule on ``pod``, in Istio's order; the first decision counts."""
     place, value = _request_of(behaviours, pod)
     invalid = _invalid(behaviours, place, value)
-    no_label = invalid or f"this Istio does not read the label {INJECT}"
-    if INJECT not in c.labels_of(pod):
-        no_label = f"the pod has no label {INJECT}"
-    no_annotation = invalid or f"the annotation {INJECT} is empty"
-    if INJECT not in c.annotations_of(pod):
-        no_annotation = f"the pod has no annotation {INJECT}"
+    no_label = invalid or f"this Istio does not read the label {INJECT_LABEL}"
+    if INJECT_LABEL not in c.labels_of(pod):
+        no_label = f"the pod has no label {INJECT_LABEL}"
+    no_annotation = invalid or f"the annotation {INJECT_LABEL} is empty"
+    if INJECT_LABEL not in c.annotations_of(pod):
+        no_annotation = f"the pod has no annotation {INJECT_LABEL}"
     elif place == "label":
-        no_annotation = f"the pod has the label {INJECT}, so the annotation is not read"
+        no_annotation = f"the pod has the label {INJECT_LABEL}, so the annotation is not read"
     others = f"namespace {namespace} is not one of {', '.join(sorted(behaviours.ignored_namespaces))}"
     no_selector = "the pod's labels match no selector of {}" if behaviours.selectors else "this Istio has no {}"
     never, always = "neverInjectSelector", "alwaysInjectSelector"
@@ -138,8 +138,8 @@ def verdicts(policy: Policy, behaviours: Behaviours, pod: Mapping[str, Any], nam
         ("host_network", "spec.hostNetwork", "the pod has its own network"),
         ("ignored_namespace", "Istio's own list", others),
         ("illegal_policy", "config: policy", f"{policy.policy} is a policy"),
-        ("label", f"metadata.labels[{INJECT}]", no_label),
-        ("annotation", f"metadata.annotations[{INJECT}]", no_annotation),
+        ("label", f"metadata.labels[{INJECT_LABEL}]", no_label),
+        ("annotation", f"metadata.annotations[{INJECT_LABEL}]", no_annotation),
         ("never_selector", f"config: {never}", _with_faults(no_selector.format(never), policy, never)),
         ("always_selector", f"config: {always}", _with_faults(no_selector.format(always), policy, always)),
         ("policy", "config: policy", "the policy always applies"),

@@ -12,13 +12,13 @@ from injector.errors import AnnotationError, ConfigError, DataError, OverlayErro
 from injector.injection import containers as c
 from injector.istio.annotations import annotation_fault
 from injector.istio.behaviours import NEWEST, missing_fields
+from injector.istio.labels import NATIVE_SIDECAR, TEMPLATES
 from injector.kube.overlay import Overlay, read_overlay
 
 if TYPE_CHECKING:
     from injector.istio.revision import Revision
     from injector.istio.template import Template, TemplateData
 
-TEMPLATES: Final = "inject.istio.io/templates"
 GATEWAY_TEMPLATE: Final = "gateway"
 """The name of the template of injected gateways, such as those of the chart istio/gateway."""
 MOST_VALUES: Final = 20_000
@@ -26,7 +26,6 @@ MOST_VALUES: Final = 20_000
 _MOST_TEMPLATES: Final = 32
 """Templates for one pod. Istio has seven, and pods name two or three."""
 UNREADABLE: Final = "failed parsing generated injected YAML (check Istio sidecar injector configuration)"
-NATIVE_SIDECAR: Final = "sidecar.istio.io/nativeSidecar"
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from injector.istio import nearmisses
 from injector.istio.annotations import ANNOTATIONS, annotation_fault
 from injector.istio.behaviours import NEWEST, Minor, format_minor
 from injector.istio.labels import (
+    DATAPLANE_MODE,
     DEFAULT_NAME,
     INJECT_LABEL,
     INJECTION_LABEL,
@@ -125,7 +126,6 @@ MESSAGES: Final[Mapping[str, tuple[str, str]]] = {
 
 OWN_CODES: Final = "INJ"
 """The codes of the injector's own messages begin with this."""
-_AMBIENT_LABEL: Final = "istio.io/dataplane-mode"
 _SUPPRESS: Final = "galley.istio.io/analyze-suppress"
 _PROXY: Final = "istio-proxy"
 # istiod and the injector write them, so users cannot avoid them (maturity.go, AlwaysIgnoredAnnotations).
@@ -366,13 +366,13 @@ def _of_namespace(item: Item, mesh: Mesh) -> Iterator[Diagnostic]:
     if item.name == mesh.istio_namespace:
         return
     labels, injection = item.labels, item.labels.get(INJECTION_LABEL)
-    label_keys = [INJECTION_LABEL, REVISION_LABEL, _AMBIENT_LABEL]
+    label_keys = [INJECTION_LABEL, REVISION_LABEL, DATAPLANE_MODE]
     counted = [f"{key}={labels[key]}" for key in label_keys if key in labels]
     if injection not in (None, "enabled"):
         counted = counted[:1]
     if len(counted) > 1:
         yield message_of("IST0123", item, f"[{' '.join(counted)}]")
-    if labels.get(_AMBIENT_LABEL) == "ambient":
+    if labels.get(DATAPLANE_MODE) == "ambient":
         return
     if not injection and REVISION_LABEL not in labels:
         if mesh.calls(_labels_of(item), {}):
@@ -421,7 +421,7 @@ def _of_pod(item: Item, namespaces: Mapping[str, Item], mesh: Mesh) -> Iterator[
     if not list(_check_served(item, around, {}, mesh)):  # else the message about the namespace says it
         yield from _check_served(item, around, labels, mesh, pod)
     is_called = mesh.calls(around, labels, pod)
-    if item.is_pod and is_called and home.name != mesh.istio_namespace and around.get(_AMBIENT_LABEL) != "ambient":
+    if item.is_pod and is_called and home.name != mesh.istio_namespace and around.get(DATAPLANE_MODE) != "ambient":
         yield message_of("IST0103", item, item.full_name)
 
 

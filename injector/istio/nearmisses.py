@@ -7,17 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from injector.golang.strconv import quote
-from injector.istio.labels import INJECT_LABEL, INJECTION_LABEL, REVISION_LABEL
-
-Labels: TypeAlias = Mapping[str, str]
+from injector.istio.labels import DATAPLANE_MODE, INJECT_LABEL, INJECTION_LABEL, REVISION_LABEL, Labels
 
 LABELS: Final = "labels"
 ANNOTATIONS: Final = "annotations"
-DATAPLANE_MODE: Final = "istio.io/dataplane-mode"
-TEMPLATES: Final = "inject.istio.io/templates"
 
 _NAMESPACE_LABELS: Final = (INJECTION_LABEL, REVISION_LABEL, DATAPLANE_MODE)
 _POD_LABELS: Final = (INJECT_LABEL, REVISION_LABEL, DATAPLANE_MODE)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from injector.injection.render import TEMPLATES
+from injector.istio.labels import TEMPLATES
 from injector.upgrade.observe import MARK
 from tests.e2e.cluster import Cluster
 from tests.e2e.conftest import Figure

@@ -11,11 +11,12 @@ from functools import cache
 from typing import Any
 
 from injector.errors import DataError
-from injector.injection.policy import DISABLED, ENABLED, INJECT, injection_required, verdicts
+from injector.injection.policy import DISABLED, ENABLED, injection_required, verdicts
 from injector.injection.steps import status as s
 from injector.istio.annotations import ANNOTATIONS, checked_annotations, known_annotations, validate_annotations
 from injector.istio.behaviours import behaviours_of
 from injector.istio.config import Policy
+from injector.istio.labels import INJECT_LABEL
 from injector.istio.mesh import overlaid_mesh_config, parse_mesh_config, proto_to_json
 from injector.istio.proto import Message
 from injector.istio.proxyconfig import validate_proxy_config
@@ -129,7 +130,7 @@ def run(data: bytes) -> None:
     draws = Draws(data)
     minor = (1, draws.randrange(31))
     annotations = {draws.choice(NAMES): value(draws) for _ in range(draws.randrange(1, 5))}
-    labels = {draws.choice(("app", INJECT, "x", "istio.io/rev")): value(draws) for _ in range(draws.randrange(3))}
+    labels = {draws.choice(("app", INJECT_LABEL, "x", "istio.io/rev")): value(draws) for _ in range(draws.randrange(3))}
     refused = validate_annotations(annotations, minor)
     assert not refused or checked_annotations(annotations, minor)
     assert known_annotations(minor)

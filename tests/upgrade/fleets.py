@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from injector.fleet.sources import RevisionSources
-from injector.injection.render import TEMPLATES
+from injector.istio.labels import TEMPLATES
 from injector.kube.podtemplates import created_pods
 from injector.revisions.source import build
 from injector.revisions.tags import Tag

@@ -11,10 +11,11 @@ import pytest
 
 from injector.errors import AnnotationError
 from injector.golang.json import dump_json
-from injector.injection.policy import INJECT, REMEDIES, injection_required
+from injector.injection.policy import REMEDIES, injection_required
 from injector.injection.result import Injected, Skipped
 from injector.istio.behaviours import behaviours_of
 from injector.istio.config import Policy
+from injector.istio.labels import INJECT_LABEL
 from injector.kube.admission import Broken, Request, Response
 from injector.kube.selectors import Selector
 from injector.metrics import Outcome
@@ -266,8 +267,8 @@ def test_what_is_said_fits_into_what_kubernetes_takes() -> None:
         ("enabled", make_pod(hostNetwork=True)),
         ("enabled", make_pod(namespace="kube-system")),
         ("odd", make_pod()),
-        ("enabled", make_pod(labels={INJECT: "false"})),
-        ("enabled", make_pod(annotations={INJECT: "false"})),
+        ("enabled", make_pod(labels={INJECT_LABEL: "false"})),
+        ("enabled", make_pod(annotations={INJECT_LABEL: "false"})),
         ("enabled", make_pod(labels={"never": "me"})),
         ("disabled", make_pod()),
     ],

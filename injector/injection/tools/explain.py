@@ -13,9 +13,10 @@ from injector.errors import AnnotationError, BreakOutError, DataError, InvalidPo
 from injector.injection import containers as c
 from injector.injection.pipeline import admitted_pod, check_pod_security, inject_admitted, validate
 from injector.injection.policy import Verdict, verdicts
-from injector.injection.render import TEMPLATES, select_templates
+from injector.injection.render import select_templates
 from injector.injection.result import OFF, Injected, RequestFacts, Skipped
 from injector.istio.annotations import PROXY_CONFIG, checked_annotations
+from injector.istio.labels import TEMPLATES
 from injector.kube.podsecurity import LEVELS, PREFIX, PRIVILEGED, enforced_level, level_of, violations, warned_level
 
 if TYPE_CHECKING:

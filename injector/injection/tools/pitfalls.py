@@ -16,6 +16,7 @@ from injector.errors import DataError, ManifestError
 from injector.hints import did_you_mean, first_of
 from injector.injection import containers as c
 from injector.istio.annotations import PROXY_CONFIG
+from injector.istio.labels import NATIVE_SIDECAR
 from injector.istio.mesh import MOST_VALUES
 from injector.istio.proto import DURATION, STRUCT, WRAPPERS, message_type, proxy_config_type
 from injector.kube.images import reference_fault
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from injector.istio.behaviours import Minor
     from injector.istio.revision import Revision
 
-NATIVE_SIDECAR: Final = "sidecar.istio.io/nativeSidecar"
 USER_VOLUME: Final = "sidecar.istio.io/userVolume"
 USER_VOLUME_MOUNT: Final = "sidecar.istio.io/userVolumeMount"
 _NO_SIDECAR: Final = 'give the pods the label sidecar.istio.io/inject: "false"'

@@ -18,7 +18,7 @@ from injector.errors import DataError, ManifestError
 from injector.golang.json import load_json
 from injector.injection import containers as c
 from injector.injection.data import DEFAULT_PROXY_ID, NETWORK, NETWORK_LABEL
-from injector.injection.render import TEMPLATES
+from injector.injection.render import GATEWAY_TEMPLATE
 from injector.injection.steps import prometheus
 from injector.injection.steps.overrides import (
     AUTO_IMAGE,
@@ -30,7 +30,7 @@ from injector.injection.steps.overrides import (
 from injector.injection.steps.probes import APP_PROBERS, REWRITE, STATUS_PORT
 from injector.injection.steps.status import STATUS, InjectionStatus, read_status
 from injector.injection.tools.manifest import METADATA_PATHS, pod_in
-from injector.istio.labels import REVISION_LABEL
+from injector.istio.labels import REVISION_LABEL, TEMPLATES
 from injector.kube.lists import is_list
 from injector.kube.objects import for_each_item, mapping_at
 from injector.kube.pods import workload_of
@@ -214,7 +214,7 @@ def _with_spec(pod: c.Pod) -> c.Pod:
     if isinstance(context, dict) and context.get("fsGroup") == DEFAULT_PROXY_ID:
         spec = _with(spec, "securityContext", _without(context, ("fsGroup",)))
     context = spec.get("securityContext")
-    if isinstance(context, dict) and GATEWAY in c.annotations_of(pod).get(TEMPLATES, ""):
+    if isinstance(context, dict) and GATEWAY_TEMPLATE in c.annotations_of(pod).get(TEMPLATES, ""):
         sysctls = [item for item in context.get("sysctls") or () if item != _LOW_PORTS]
         spec = _with(spec, "securityContext", _with(context, "sysctls", sysctls))
     dns = spec.get("dnsConfig")
@@ -250,9 +250,6 @@ def _with(mapping: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:
 
 
 # --- labels and annotations
-
-GATEWAY: Final = "gateway"
-"""The template of gateways."""
 
 _ALWAYS: Final = (STATUS, OVERRIDES, REVISION_LABEL)
 """The annotations that are never the user's."""
@@ -350,6 +347,8 @@ def remaining_labels(pod: c.Pod, workload: str, env: Mapping[str, str], *, revis
         "service.istio.io/workload-name": name,
         NETWORK_LABEL: env.get(NETWORK),
     }
-    if REVISION_LABEL in labels and (not revision_noted or GATEWAY in c.annotations_of(pod).get(TEMPLATES, "")):
+    if REVISION_LABEL in labels and (
+        not revision_noted or GATEWAY_TEMPLATE in c.annotations_of(pod).get(TEMPLATES, "")
+    ):
         added[REVISION_LABEL] = labels[REVISION_LABEL]
     return {key: value for key, value in labels.items() if key not in added or added[key] != value}
