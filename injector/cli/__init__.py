@@ -8,7 +8,7 @@ It turns flags into calls of the packages below, results into text on stdout, an
   ``version``, ``webhook``: one module for each command; ``serve`` is a package, which connects the parts of the server.
 - ``options``, ``sources``, ``revisionoptions``, ``taglocation``, ``webhookoptions``, ``istiodoptions``, ``keys``:
   flags that several commands share.
-- ``manifests``, ``output``, ``formats``: files in, text out.
+- ``manifests``, ``output``, ``formats``, ``upgradetext``: files in, text out.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 - ``run``: the loop: it observes (``observe``, ``tag``, ``preflight``, ``gates``), decides (``step``), stores the decision, and acts.
 - ``gatewaywave``: how Gateways are pinned before the tag moves, and released one at a time.
 - ``remaining``: the work that is left at the end. ``statefulset``: the pods for which a rollout waits.
-- ``single``: the commands that read the cluster.
+- ``planning``, ``single``: the plan for people, and the commands that read the cluster.
 
 ``document``, ``plan``, ``state``, ``status``, ``step``, ``gatewaywave``, ``statefulset`` and ``remaining`` are pure.
 ``docs/reference/upgrades.md`` describes the rules.
