@@ -4,6 +4,7 @@
 - ``document``: an ``Upgrade`` as a user writes it. ``state``: what is stored of its progress, by ``status`` and ``store``.
 - ``survey``: the revisions, the tag and the workloads of the cluster. ``plan``: the wave of each workload, and how its pods would change.
 - ``run``: the loop: it observes (``observe``, ``tag``, ``preflight``, ``gates``), decides (``step``), stores the decision, and acts.
+  ``events`` are the Events that it records.
 - ``gatewaywave``: how Gateways are pinned before the tag moves, and released one at a time.
 - ``remaining``: the work that is left at the end. ``statefulset``: the pods for which a rollout waits.
 - ``planning``, ``single``: the plan for people, and the commands that read the cluster.

@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from injector.cluster.resources import DEPLOYMENTS, NAMESPACES, Resource
+from injector.cluster.resources import DEPLOYMENTS, Resource
 from injector.cluster.session import ThreadSession
 from injector.errors import ClusterError, UsageError
 from injector.fleet.gateways import read_gateways
 from injector.golang.time import utc_text
 from injector.istio.labels import REVISION_LABEL
-from injector.upgrade.document import API_VERSION, KIND
+from injector.upgrade.events import EventWriter
 from injector.upgrade.gates import evaluate
 from injector.upgrade.observe import MARK, Observer, Watches
 from injector.upgrade.plan import BLOCKED, DONE, RESTART, ROLLOUT, STAYS, Key
@@ -23,17 +22,13 @@ from injector.upgrade.preflight import PACE, WEBHOOK_FAILED, control_plane_fault
 from injector.upgrade.remaining import gateways_left, work_left
 from injector.upgrade.state import (
     BY_USER,
-    COMPLETED,
     GATEWAYS,
     MOVING,
     PAUSED,
     PREFLIGHT,
-    RESTARTING,
-    RUNNING,
     SOAKING,
     needs_approval,
     new_state,
-    progress_text,
 )
 from injector.upgrade.status import HEARTBEAT
 from injector.upgrade.step import (
@@ -74,11 +69,6 @@ RESTARTED_AT: Final = "kubectl.kubernetes.io/restartedAt"
 PREFLIGHT_INTERVAL: Final = 10.0
 SURVEY_INTERVAL: Final = 10.0
 """Seconds between two surveys of the work that is left at the end."""
-EVENTS: Final = Resource("v1", "events", "Event", namespaced=True)
-_EVENT_NAMESPACE: Final = "default"
-"""The namespace of Events about objects of the cluster."""
-MAX_MESSAGE: Final = 1000
-"""The API server accepts 1024 bytes (pkg/apis/core/validation/events.go)."""
 _FATAL: Final = ("forbidden", "refused", "missing", "credentials")
 """The reasons of errors for which waiting does not help."""
 
@@ -97,7 +87,6 @@ class Memory:
         stepped: the time of the last step.
         is_unauthorized: whether the last turn was refused for its credentials.
         error: why the last turn failed.
-        events: the tasks that write Events beside the loop, since a wave may have many namespaces.
     """
 
     survey: Survey | None = None
@@ -111,7 +100,6 @@ class Memory:
     stepped: float = 0.0
     is_unauthorized: bool = False
     error: str = ""
-    events: list[asyncio.Task[None]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +125,10 @@ class Runner:
         """Run an upgrade until it ends or is paused, and return its state. Raises InjectorError if waiting does not help."""
         stored = await self._start(store)
         async with Watches.open(self.client, self.metrics, store.name) as watches:
-            run = Run(self, store, watches)
-            await run.tell_of_dead_runner(stored)
-            return await run.until_end()
+            events = EventWriter(self.client, store.name, self.clock)
+            await events.tell_of_dead_runner(stored, store.runner)
+            async with events.beside():
+                return await Run(self, store, watches, events).until_end()
 
     async def _start(self, store: Store) -> Stored:
         """Return the upgrade that was started, or start it.
@@ -179,21 +168,16 @@ class Run:
     runner: Runner
     store: Store
     watches: Watches
+    events: EventWriter
     memory: Memory = field(default_factory=Memory)
 
     async def until_end(self) -> State:
         """Make steps until the upgrade ends or is paused."""
-        try:
-            while True:
-                state = await self._try_step()
-                if state is not None and (state.has_ended or state.phase == PAUSED):
-                    await asyncio.gather(*self.memory.events)
-                    return state
-                await asyncio.sleep(INTERVAL)
-        finally:
-            for task in self.memory.events:
-                task.cancel()
-            await asyncio.gather(*self.memory.events, return_exceptions=True)
+        while True:
+            state = await self._try_step()
+            if state is not None and (state.has_ended or state.phase == PAUSED):
+                return state
+            await asyncio.sleep(INTERVAL)
 
     async def _try_step(self) -> State | None:
         """Make one step. Return the state; None if the API server cannot be reached, or another runner was faster."""
@@ -218,7 +202,7 @@ class Run:
             raise UsageError(f"the state of upgrade {self.store.name} was removed", hint="run it again")
         if state.has_ended or state.phase == PAUSED:
             if state.cause == BY_USER and self.memory.last not in (None, state):
-                self._announce(stored, state, ())
+                self.events.announce(stored, state, ())
             return state
         last, tag = state, await read_tag(self.runner.client, stored.upgrade)
         state = self._without_gap(stored, state)
@@ -233,7 +217,7 @@ class Run:
         if state != last:
             self.runner.say(stored.upgrade, state)
             if _stage(last) != _stage(state):
-                self._announce(stored, state, observation.workloads)
+                self.events.announce(stored, state, observation.workloads)
         self.memory.last = state
         await self._act(stored.upgrade, decision, tag)
         return state
@@ -389,7 +373,7 @@ class Run:
         about = {"apiVersion": resource.api_version, "kind": resource.kind, "name": name, "namespace": namespace}
         about["uid"] = item["metadata"].get("uid", "")
         what = "follows its tag again" if change.label is None else f"has label {REVISION_LABEL}={change.label}"
-        await self._record(about, "Normal", "UpgradeGateway", f"{what}, by upgrade {upgrade.name}")
+        await self.events.record(about, "Normal", "UpgradeGateway", f"{what}, by upgrade {upgrade.name}")
 
     async def _restart(self, key: Key, version: str, mark: str, token: float) -> None:
         """Restart one workload, if it is still as it was observed."""
@@ -415,7 +399,7 @@ class Run:
         refused.pop(str(key), None)
         about = {"apiVersion": resource.api_version, "kind": key.kind, "name": key.name, "namespace": key.namespace}
         about["uid"] = item["metadata"]["uid"]
-        await self._record(about, "Normal", "UpgradeRestarted", f"restarted by upgrade {mark}")
+        await self.events.record(about, "Normal", "UpgradeRestarted", f"restarted by upgrade {mark}")
 
     def _refusals(self, upgrade: Upgrade, state: State, now: float) -> dict[str, str]:
         """Return the restarts with the present marks that the API server has refused for a while."""
@@ -424,66 +408,6 @@ class Run:
             for name, (own, since, reason) in self.memory.refused.items()
             if own == mark_of(upgrade, state, name) and now - since > PREFLIGHT_GRACE
         }
-
-    # Events
-
-    async def tell_of_dead_runner(self, stored: Stored) -> None:
-        """Record an Event if the runner of an upgrade that is under way has died."""
-        heartbeat, now = stored.heartbeat, self.runner.now()
-        if stored.is_under_way and heartbeat.is_late(now) and heartbeat.runner != self.store.runner:
-            message = f"runner {heartbeat.runner} was last seen at {utc_text(heartbeat.time)}"
-            await self._record(
-                _about(stored), "Warning", "UpgradeRunnerLost", f"{message}; {self.store.runner} goes on"
-            )
-
-    def _announce(self, stored: Stored, state: State, workloads: Sequence[ObservedWorkload]) -> None:
-        """Record a new step or phase as an Event of the Upgrade, and in each namespace that it concerns."""
-        self.memory.events.append(asyncio.create_task(self._write_events(stored, state, workloads)))
-
-    async def _write_events(self, stored: Stored, state: State, workloads: Sequence[ObservedWorkload]) -> None:
-        upgrade = stored.upgrade
-        reason = f"Upgrade{state.step if state.phase == RUNNING else state.phase}"
-        reason = f"Upgrade{state.cause}" if state.waits_for_approval else reason
-        progress = f", {progress_text(upgrade, state)}" if not state.has_ended else ""
-        what = f"upgrade {upgrade.name} to {upgrade.target}: {state.phase}{progress}"
-        message = f"{what}; {state.reason}" if state.reason else what
-        kind = "Normal" if state.phase in (RUNNING, COMPLETED) else "Warning"
-        await self._record(_about(stored), kind, reason, message)
-        if state.phase == RUNNING and state.step not in (RESTARTING, SOAKING):
-            return
-        # A runner that took over has planned no restart of a workload that is restarted already.
-        concerned = (
-            view for view in workloads if view.action == RESTART or view.mark == mark_of(upgrade, state, view.name)
-        )
-        if state.phase in (RUNNING, PAUSED):
-            concerned = (view for view in concerned if view.wave == state.wave)
-        for place in sorted({view.key.namespace for view in concerned}):
-            about = {"apiVersion": "v1", "kind": NAMESPACES.kind, "name": place, "namespace": place}
-            await self._record(about, kind, reason, message)
-
-    async def _record(self, about: Mapping[str, Any], kind: str, reason: str, message: str) -> None:
-        """Create an Event, if this is permitted."""
-        meta = {"generateName": f"upgrade-{self.store.name}.", "namespace": about.get("namespace", _EVENT_NAMESPACE)}
-        at = utc_text(self.runner.clock())
-        event = {
-            "metadata": meta,
-            "involvedObject": about,
-            "type": kind,
-            "reason": reason,
-            "message": message[:MAX_MESSAGE],
-            "source": {"component": MANAGER},
-            "firstTimestamp": at,
-            "lastTimestamp": at,
-            "count": 1,
-        }
-        await asyncio.sleep(PACE)
-        with suppress(ClusterError):  # the events are not needed
-            await self.runner.client.create(EVENTS, event, manager=MANAGER)
-
-
-def _about(stored: Stored) -> dict[str, Any]:
-    meta = stored.item["metadata"]
-    return {"apiVersion": API_VERSION, "kind": KIND, "name": stored.upgrade.name, "uid": meta.get("uid", "")}
 
 
 def _keys_for_gates(state: State, views: Sequence[ObservedWorkload], gateways: Sequence[ObservedGateway]) -> list[Key]:

@@ -18,9 +18,10 @@ from injector.metrics import Metrics
 from injector.revisions.tags import Tag
 from injector.upgrade import plan
 from injector.upgrade import run as upgrade_run
+from injector.upgrade.events import EVENTS
 from injector.upgrade.observe import Watches
 from injector.upgrade.plan import Key, Workload
-from injector.upgrade.run import EVENTS, Runner
+from injector.upgrade.run import Runner
 from injector.upgrade.state import (
     ABORTED,
     COMPLETED,
