@@ -7,10 +7,20 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.cluster.resources import DAEMON_SETS, DEPLOYMENTS, PODS, RUNNING, SERVICES, ObjectReader, Resource, Scope
+from injector.cluster.resources import (
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    NODES,
+    PODS,
+    RUNNING,
+    SERVICES,
+    ObjectReader,
+    Resource,
+    Scope,
+)
 from injector.errors import ClusterError
 from injector.hints import first_of
-from injector.istio.behaviours import Minor, format_minor
+from injector.istio.behaviours import NEWEST, Minor, format_minor
 from injector.istio.labels import REVISION_LABEL
 from injector.istio.minorchanges import (
     MESH,
@@ -19,10 +29,13 @@ from injector.istio.minorchanges import (
     ChangedDefault,
     breaks_of,
     changed_defaults,
+    kubernetes_breaks,
     proxy_version_breaks,
+    removed_variables,
     rules_between,
     skew_breaks,
 )
+from injector.istio.revision import kubelet_minor
 from injector.kube.objects import mapping_at
 from injector.kube.pods import has_ended
 
@@ -40,8 +53,17 @@ _GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Telemetry": ("telemetry.istio.io",),
     "BackendTLSPolicy": ("gateway.networking.k8s.io",),
     "InferencePool": ("inference.networking.x-k8s.io",),
+    "TLSRoute": ("gateway.networking.k8s.io",),
+    "TCPRoute": ("gateway.networking.k8s.io",),
+    "AuthorizationPolicy": ("security.istio.io",),
+    "RequestAuthentication": ("security.istio.io",),
+    "WasmPlugin": ("extensions.istio.io",),
+    "NetworkPolicy": ("networking.k8s.io",),
+    "PodDisruptionBudget": ("policy",),
 }
 """The API groups of the kinds that rules are about. The other kinds are Kubernetes' own, or no objects."""
+_SERVED: Final = frozenset({"TLSRoute", "TCPRoute"})
+"""The kinds whose rules are about the versions that the API server offers. Files do not tell them."""
 _VERSION: Final = re.compile(r"(\d+)\.(\d+)\.\d+")
 _CNI_LABEL: Final = "k8s-app=istio-cni-node"
 _NAMES: Final = 5
@@ -49,11 +71,12 @@ _NAMES: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class MinorChanges:
-    """What breaks between two revisions, the defaults that change, and notes about what could not be read."""
+    """What breaks for the minor ``target``, the defaults that change, and notes about what could not be read."""
 
     breaks: tuple[Break, ...] = ()
     defaults: tuple[ChangedDefault, ...] = ()
     notes: tuple[str, ...] = ()
+    target: Minor = NEWEST
 
     def data(self) -> dict[str, Any]:
         """Return it as JSON data."""
@@ -78,7 +101,7 @@ class MinorChanges:
     def lines(self) -> list[str]:
         """Return the same, and a line for each changed default."""
         return self.break_lines() + [
-            f"default of {format_minor(default.minor)}: {default.about}; keep the former one with {default.variable}={default.before}"
+            f"default of {format_minor(default.minor)}: {default.about}; {default.remedy(self.target)}"
             for default in self.defaults
         ]
 
@@ -97,21 +120,25 @@ async def read_minor_changes(
     kinds = {"EnvoyFilter", *(rule.kind for rule in rules)}
     if MESH in kinds:
         kinds.add(SERVICES.kind)  # one of them receives traces
+    if not reader.is_complete:
+        kinds -= _SERVED
     for kind in sorted(kinds - {MESH, POD}):
         objects[kind] = await _objects(reader, kind, notes)
     breaks = [item for kind, items in objects.items() for obj in items for item in breaks_of(rules, kind, obj)]
-    versions = [_version(revision) for revision in (source, target)]
-    if None not in versions:
-        breaks += proxy_version_breaks(objects["EnvoyFilter"], *map(str, versions))
+    root = target.mesh.root_namespace
+    breaks += proxy_version_breaks(objects["EnvoyFilter"], _version(source), _version(target), root)
+    breaks += removed_variables(source.minor, target.minor, {*_variables(source), *_variables(target)})
     for workload in workloads:
         breaks += breaks_of(rules, POD, workload.pod, str(workload))
     breaks += _mesh_breaks(rules, target, objects.get(SERVICES.kind, ()))
     if is_upgrade:
         breaks += await _version_breaks(reader, source, target, notes)
+        breaks += await _kubernetes_breaks(reader, target, notes)
     return MinorChanges(
         tuple(sorted(breaks, key=lambda item: (item.rule, item.subject))),
         tuple(_defaults(source, target)),
         tuple(notes),
+        target.minor,
     )
 
 
@@ -156,6 +183,18 @@ async def _version_breaks(reader: ObjectReader, source: Revision, target: Revisi
     return breaks
 
 
+async def _kubernetes_breaks(reader: ObjectReader, target: Revision, notes: list[str]) -> list[Break]:
+    def kubelet(node: dict[str, Any]) -> int | None:
+        return kubelet_minor(str(mapping_at(node, "status", "nodeInfo").get("kubeletVersion", ""))) or None
+
+    try:
+        minors = await reader.all(Scope(NODES), kubelet)
+    except ClusterError as error:
+        notes.append(f"the version of Kubernetes is not known: {error.what}")
+        return []
+    return kubernetes_breaks(target.minor, max(minors)) if minors else []
+
+
 def _uses_cni(revision: Revision) -> bool:
     tree = revision.values.tree
     return any(mapping_at(tree, *path).get("enabled") for path in (("pilot", "cni"), ("istio_cni",)))
@@ -197,13 +236,23 @@ def _minor_of_image(image: str) -> Minor | None:
     return None if match is None else (int(match[1]), int(match[2]))
 
 
-def _version(revision: Revision) -> str | None:
-    """Return the complete version of a revision's proxies, as ``1.28.3``; None if its tag does not tell."""
+def _version(revision: Revision) -> str:
+    """Return the complete version of a revision's proxies, as ``1.28.3``; the first one of its minor if its tag does not tell."""
     match = _VERSION.match(revision.values.tag)
-    return None if match is None else match[0]
+    return f"{format_minor(revision.minor)}.0" if match is None else match[0]
+
+
+def _istiod_variables(revision: Revision) -> Mapping[str, Any]:
+    return {**revision.values.environment, **revision.env}
+
+
+def _proxy_variables(revision: Revision) -> Mapping[str, Any]:
+    return mapping_at(dict(revision.mesh.mesh_config.values), "defaultConfig", "proxyMetadata")
+
+
+def _variables(revision: Revision) -> Mapping[str, Any]:
+    return {**_istiod_variables(revision), **_proxy_variables(revision)}
 
 
 def _defaults(source: Revision, target: Revision) -> list[ChangedDefault]:
-    istiod = {**target.values.environment, **target.env}
-    proxy = mapping_at(dict(target.mesh.mesh_config.values), "defaultConfig", "proxyMetadata")
-    return changed_defaults(source.minor, target.minor, istiod, proxy)
+    return changed_defaults(source.minor, target.minor, _istiod_variables(target), _proxy_variables(target))

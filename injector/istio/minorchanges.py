@@ -2,7 +2,8 @@
 
 Each rule is about one release note of a minor, and looks at one object at a time. It is deterministic and knows no Envoy: a configuration
 that Envoy refuses is not found. The sources are the files of ``releasenotes/notes`` in istio/istio, by their number or name, in the minor
-that has them first. The changed defaults are those of the compatibility profiles (``manifests/helm-profiles``, 1.21 to 1.31).
+that has them first. The changed defaults are those of the compatibility profiles (``manifests/helm-profiles``, 1.21 to 1.31), and those of
+upgrade notes that a variable restores.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ class Rule:
 class ChangedDefault:
     """A default that a minor changed: its variable, the value that keeps the behaviour before, and what it is about.
 
-    ``of_proxy`` says that it is a variable of proxies (``proxyMetadata``), and not of istiod.
+    ``of_proxy`` says that it is a variable of proxies (``proxyMetadata``), and not of istiod. ``removed`` is the first minor that no longer
+    reads the variable: nothing keeps the behaviour before in it, or later.
     """
 
     minor: Minor
@@ -72,46 +74,94 @@ class ChangedDefault:
     before: str
     about: str
     of_proxy: bool = False
+    removed: Minor | None = None
+
+    def remedy(self, target: Minor) -> str:
+        """Return how a minor keeps the behaviour before, for people."""
+        if self.removed is not None and target >= self.removed:
+            return f"{format_minor(target)} cannot keep the former one, since it no longer reads {self.variable}"
+        return f"keep the former one with {self.variable}={self.before}"
 
 
 DEFAULTS: Final = (
-    ChangedDefault((1, 21), "ENABLE_EXTERNAL_NAME_ALIAS", "false", "Services of type ExternalName are aliases"),
+    ChangedDefault(
+        (1, 21), "ENABLE_EXTERNAL_NAME_ALIAS", "false", "Services of type ExternalName are aliases", removed=(1, 24)
+    ),
     ChangedDefault(
         (1, 21),
         "PERSIST_OLDEST_FIRST_HEURISTIC_FOR_VIRTUAL_SERVICE_HOST_MATCHING",
         "true",
         "of overlapping wildcard hosts, the most specific one counts",
-    ),
-    ChangedDefault((1, 21), "VERIFY_CERTIFICATE_AT_CLIENT", "false", "server certificates are verified"),
-    ChangedDefault((1, 21), "ENABLE_AUTO_SNI", "false", "the SNI is the host"),
-    ChangedDefault(
-        (1, 22), "ENABLE_RESOLUTION_NONE_TARGET_PORT", "false", "targetPort of ServiceEntries without resolution"
+        removed=(1, 24),
     ),
     ChangedDefault(
-        (1, 22), "ENABLE_ENHANCED_RESOURCE_SCOPING", "false", "discovery selectors limit CustomResources too"
+        (1, 21), "VERIFY_CERTIFICATE_AT_CLIENT", "false", "server certificates are verified", removed=(1, 24)
+    ),
+    ChangedDefault((1, 21), "ENABLE_AUTO_SNI", "false", "the SNI is the host", removed=(1, 26)),
+    ChangedDefault(
+        (1, 22),
+        "ENABLE_RESOLUTION_NONE_TARGET_PORT",
+        "false",
+        "targetPort of ServiceEntries without resolution",
+        removed=(1, 25),
+    ),
+    ChangedDefault(
+        (1, 22),
+        "ENABLE_ENHANCED_RESOURCE_SCOPING",
+        "false",
+        "discovery selectors limit CustomResources too",
+        removed=(1, 25),
     ),
     ChangedDefault((1, 22), "ISTIO_DELTA_XDS", "false", "proxies use delta xDS", of_proxy=True),
     ChangedDefault(
-        (1, 22), "ENABLE_DEFERRED_CLUSTER_CREATION", "false", "clusters are created when used", of_proxy=True
+        (1, 22),
+        "ENABLE_DEFERRED_CLUSTER_CREATION",
+        "false",
+        "clusters are created when used",
+        of_proxy=True,
+        removed=(1, 26),
     ),
-    ChangedDefault((1, 23), "ENABLE_DELIMITED_STATS_TAG_REGEX", "false", "tags of Envoy's metrics", of_proxy=True),
-    ChangedDefault((1, 24), "ENABLE_INBOUND_RETRY_POLICY", "false", "inbound requests are retried"),
-    ChangedDefault((1, 24), "EXCLUDE_UNSAFE_503_FROM_DEFAULT_RETRY", "false", "503 is not retried by default"),
+    ChangedDefault(
+        (1, 23), "ENABLE_DELIMITED_STATS_TAG_REGEX", "false", "tags of Envoy's metrics", of_proxy=True, removed=(1, 26)
+    ),
+    ChangedDefault((1, 24), "ENABLE_INBOUND_RETRY_POLICY", "false", "inbound requests are retried", removed=(1, 27)),
+    ChangedDefault(
+        (1, 24), "EXCLUDE_UNSAFE_503_FROM_DEFAULT_RETRY", "false", "503 is not retried by default", removed=(1, 27)
+    ),
     ChangedDefault((1, 24), "PREFER_DESTINATIONRULE_TLS_FOR_EXTERNAL_SERVICES", "false", "TLS of external services"),
     ChangedDefault((1, 24), "ENABLE_ENHANCED_DESTINATIONRULE_MERGE", "false", "merge of DestinationRules"),
     ChangedDefault((1, 24), "PILOT_UNIFIED_SIDECAR_SCOPE", "false", "which Service of several a proxy prefers"),
-    ChangedDefault((1, 24), "ENABLE_DEFERRED_STATS_CREATION", "false", "metrics are created when used", of_proxy=True),
     ChangedDefault(
-        (1, 24), "BYPASS_OVERLOAD_MANAGER_FOR_STATIC_LISTENERS", "false", "overload of static listeners", of_proxy=True
+        (1, 24),
+        "ENABLE_DEFERRED_STATS_CREATION",
+        "false",
+        "metrics are created when used",
+        of_proxy=True,
+        removed=(1, 27),
+    ),
+    ChangedDefault(
+        (1, 24),
+        "BYPASS_OVERLOAD_MANAGER_FOR_STATIC_LISTENERS",
+        "false",
+        "overload of static listeners",
+        of_proxy=True,
+        removed=(1, 27),
     ),
     ChangedDefault((1, 25), "PILOT_ENABLE_IP_AUTOALLOCATE", "false", "addresses of ServiceEntries are allocated"),
     ChangedDefault((1, 27), "ENABLE_NATIVE_SIDECARS", "false", "sidecars are init containers where the nodes allow it"),
     ChangedDefault((1, 28), "DISABLE_SHADOW_HOST_SUFFIX", "false", "host names of mirrored requests"),
-    ChangedDefault((1, 28), "PILOT_SPAWN_UPSTREAM_SPAN_FOR_GATEWAY", "false", "spans of gateways"),
+    ChangedDefault((1, 28), "PILOT_SPAWN_UPSTREAM_SPAN_FOR_GATEWAY", "false", "spans of gateways", removed=(1, 31)),
+    ChangedDefault(
+        (1, 29),
+        "ENABLE_DEBUG_ENDPOINT_AUTH",
+        "false",
+        "debug endpoints refuse tools of other namespaces, such as Kiali",
+    ),
     ChangedDefault((1, 29), "DISABLE_TRACK_REMAINING_CB_METRICS", "false", "metrics of circuit breakers"),
     ChangedDefault(
         (1, 30), "PILOT_SIDECAR_PICK_BEST_SERVICE_NAMESPACE", "false", "which namespace's Service a proxy picks"
     ),
+    ChangedDefault((1, 31), "ENABLE_XDS_API_GENERATOR_AUTH", "false", "MCP needs the identity of a control plane"),
     ChangedDefault((1, 31), "PILOT_ENABLE_STRICT_GATEWAY_MERGING", "false", "which Gateways are merged"),
     ChangedDefault((1, 31), "PILOT_AUTO_SEND_UNHEALTHY_ENDPOINTS", "false", "unhealthy endpoints are sent to proxies"),
 )
@@ -129,6 +179,42 @@ def changed_defaults(
         default
         for default in DEFAULTS
         if source < default.minor <= target and default.variable not in (proxy if default.of_proxy else istiod)
+    ]
+
+
+REMOVED: Final[Mapping[str, tuple[Minor, str]]] = {
+    **{default.variable: (default.removed, default.about) for default in DEFAULTS if default.removed is not None},
+    "ENABLE_LEGACY_LB_ALGORITHM_DEFAULT": ((1, 19), "the default load balancing"),
+    "ISTIO_DEFAULT_REQUEST_TIMEOUT": ((1, 19), "the default timeout of requests"),
+    "PILOT_ENABLE_LEGACY_AUTO_PASSTHROUGH": ((1, 19), "AUTO_PASSTHROUGH of Gateways"),
+    "PILOT_ENABLE_PROTOCOL_SNIFFING_FOR_INBOUND": ((1, 19), "detection of protocols"),
+    "PILOT_ENABLE_PROTOCOL_SNIFFING_FOR_OUTBOUND": ((1, 19), "detection of protocols"),
+    "PILOT_INBOUND_PROTOCOL_DETECTION_TIMEOUT": (
+        (1, 19),
+        "detection of protocols: meshConfig.protocolDetectionTimeout",
+    ),
+    "REWRITE_TCP_PROBES": ((1, 19), "TCP probes"),
+    "SIDECAR_IGNORE_PORT_IN_HOST_MATCH": ((1, 19), "ports in the hosts of requests"),
+    "PILOT_ENABLE_DESTINATION_RULE_INHERITANCE": ((1, 20), "inheritance of DestinationRules"),
+    "BOOTSTRAP_XDS_AGENT": ((1, 21), "EnvoyFilters of the bootstrap"),
+    "PILOT_ENABLE_INBOUND_PASSTHROUGH": ((1, 21), "the address to which inbound requests go"),
+    "PILOT_ENABLE_HEADLESS_SERVICE_POD_LISTENERS": ((1, 22), "listeners for the pods of headless Services"),
+    "VERIFY_SDS_CERTIFICATE": ((1, 22), "verification of certificates"),
+}
+"""The variables that a minor no longer reads, with what they are about: of istiod and of proxies."""
+
+
+def removed_variables(source: Minor, target: Minor, variables: Iterable[str]) -> list[Break]:
+    """Return the variables that an upgrade between two minors ends. ``variables`` are those that are set for istiod or proxies."""
+    return [
+        Break(
+            "removed-variable",
+            f"variable {variable}",
+            f"Istio no longer reads it from {format_minor(minor)} on ({about}): remove it",
+        )
+        for variable in sorted(set(variables) & set(REMOVED))
+        for minor, about in (REMOVED[variable],)
+        if source < minor <= target
     ]
 
 
@@ -250,6 +336,23 @@ def _virtual_host(envoy_filter: Object) -> str:
     return ""
 
 
+_OLD_API: Final = re.compile(r"type\.googleapis\.com/envoy\.(?:[\w.]+\.)?v2(?:alpha\d*)?\.[\w.]+")
+_REMOVED_FILTERS: Final = re.compile(r"\b(?:forward_downstream_sni|sni_verifier|tcp_cluster_rewrite)\b")
+
+
+def _names(pattern: re.Pattern[str], what: str) -> Check:
+    """Return a check of EnvoyFilters whose patches have a text with a pattern, which follows ``it uses``."""
+
+    def check(envoy_filter: Object) -> str:
+        for text in _texts([mapping_at(patch, "patch", "value") for patch in patches_of(envoy_filter)]):
+            match = pattern.search(text)
+            if match:
+                return f"it uses {match[0]}, {what}"
+        return ""
+
+    return check
+
+
 def _relative_to_any(names: frozenset[str], what: str, *, apply_to: str) -> Check:
     def check(envoy_filter: Object) -> str:
         for patch in patches_of(envoy_filter):
@@ -267,11 +370,23 @@ _NO_AUTHN: Final = (
 )
 
 
-def proxy_version_breaks(envoy_filters: Sequence[Object], source: str, target: str) -> list[Break]:
+_AUTHN_METADATA: Final = re.compile(r"\bistio_authn\b")
+
+
+def _authn(envoy_filter: Object) -> str:
+    relative = _relative_to_any(frozenset({"istio_authn"}), _NO_AUTHN, apply_to="HTTP_FILTER")
+    metadata = _names(
+        _AUTHN_METADATA, "metadata that Istio no longer writes: use those of envoy.filters.http.jwt_authn"
+    )
+    return relative(envoy_filter) or metadata(envoy_filter)
+
+
+def proxy_version_breaks(envoy_filters: Sequence[Object], source: str, target: str, root: str) -> list[Break]:
     """Return the patches that match the proxies of a version and not those of another one, and for which no other one matches instead.
 
     The versions are complete, as ``1.28.3``; ``proxyVersion`` is a regular expression (pilot/pkg/model/envoyfilter.go).
-    A patch that is relative to a filter which only such patches add is not placed any more.
+    A patch that is relative to a filter which only such patches add is not placed any more. Those of the namespace ``root`` apply to all
+    proxies.
     """
     breaks: list[Break] = []
     added: dict[tuple[str, str], bool] = {}
@@ -297,7 +412,8 @@ def proxy_version_breaks(envoy_filters: Sequence[Object], source: str, target: s
         place = str(mapping_at(envoy_filter, "metadata").get("namespace", ""))
         for index, patch in enumerate(patches_of(envoy_filter)):
             name = relative_to(patch)
-            if added.get((place, name)) is False and _matches_version(patch, target) is not False:
+            states = {added[key] for key in ((place, name), (root, name)) if key in added}
+            if states == {False} and _matches_version(patch, target) is not False:
                 filter_text = f"{_operation(patch)} {name}, which no EnvoyFilter adds for {target}"
                 what = f"configPatches[{index}] is placed with {filter_text}: change that one first"
                 breaks.append(Break("envoyfilter-relative", subject_of(envoy_filter), what))
@@ -390,19 +506,48 @@ def _alpha(version: str) -> Check:
     return check
 
 
+def _crd(release: str) -> Check:
+    """Return a check of routes whose version v1 came with a release of the Gateway API: Istio leaves out those of earlier CRDs."""
+
+    def check(route: Object) -> str:
+        served = str(route.get("apiVersion", "")).rpartition("/")[2]
+        remedy = f"install the CRDs of the Gateway API {release} or later first"
+        return "" if served == "v1" else f"Istio reads only v1 of it, and this is {served}: {remedy}"
+
+    return check
+
+
 def _old_pool(pool: Object) -> str:
     group = str(pool.get("apiVersion", "")).partition("/")[0]
     return f"Istio no longer reads {group}: write it as inference.networking.k8s.io/v1" if ".x-k8s." in group else ""
 
 
-def _stats_compression(pod: Object) -> str:
-    annotations = mapping_at(pod, "metadata", "annotations")
-    name = "sidecar.istio.io/statsCompression"
-    return (
-        f"the annotation {name} has no effect: write statsCompression in proxy.istio.io/config"
-        if name in annotations
-        else ""
-    )
+def _annotation(name: str, remedy: str) -> Check:
+    def check(pod: Object) -> str:
+        is_set = name in mapping_at(pod, "metadata", "annotations")
+        return f"the annotation {name} has no effect: {remedy}" if is_set else ""
+
+    return check
+
+
+GATEWAY_NAME: Final = "istio.io/gateway-name"
+_SELECTORS: Final[Mapping[str, tuple[str, ...]]] = {
+    "AuthorizationPolicy": ("selector", "matchLabels"),
+    "EnvoyFilter": ("workloadSelector", "labels"),
+    "NetworkPolicy": ("podSelector", "matchLabels"),
+    "PodDisruptionBudget": ("selector", "matchLabels"),
+    "RequestAuthentication": ("selector", "matchLabels"),
+    "Telemetry": ("selector", "matchLabels"),
+    "WasmPlugin": ("selector", "matchLabels"),
+}
+"""The kinds that select the pods of a Gateway by labels, with the path in their spec."""
+
+
+def _gateway_name(obj: Object) -> str:
+    if GATEWAY_NAME not in mapping_at(obj, "spec", *_SELECTORS[str(obj.get("kind"))]):
+        return ""
+    what = f"it selects pods by the label {GATEWAY_NAME}, which the pods of new Gateways no longer have"
+    return f"{what}: select gateway.networking.k8s.io/gateway-name"
 
 
 def _excludes_dns(pod: Object) -> str:
@@ -442,15 +587,19 @@ def _external_name(service: Object) -> str:
     return "it is an alias of its externalName, and its ports have no effect: check routes and DestinationRules of its name"
 
 
-def _removed_provider(provider_kind: str, tracing_kind: str) -> Check:
+def _removed_provider(kind: str) -> Check:
     def check(mesh: Object) -> str:
-        for provider in mappings_at(mesh, "extensionProviders"):
-            if provider_kind in provider:
-                name = provider.get("name")
-                return f"extensionProviders {name} is {provider_kind}, which is removed: use opentelemetry"
-        if tracing_kind in mapping_at(mesh, "defaultConfig", "tracing"):
-            return f"defaultConfig.tracing.{tracing_kind} is removed: use an extension provider opentelemetry"
-        return ""
+        names = (provider.get("name") for provider in mappings_at(mesh, "extensionProviders") if kind in provider)
+        name = next(names, None)
+        return f"extensionProviders {name} is {kind}, which is removed: use opentelemetry" if name else ""
+
+    return check
+
+
+def _removed_tracing(kind: str) -> Check:
+    def check(mesh: Object) -> str:
+        is_set = kind in mapping_at(mesh, "defaultConfig", "tracing")
+        return f"defaultConfig.tracing.{kind} is removed: use an extension provider opentelemetry" if is_set else ""
 
     return check
 
@@ -480,26 +629,54 @@ RULES: Final = (
         "filter-order",
     ),
     Rule(
-        "envoyfilter-istio-authn",
-        (1, 24),
+        "envoyfilter-v2",
+        (1, 19),
         "EnvoyFilter",
-        _relative_to_any(frozenset({"istio_authn"}), _NO_AUTHN, apply_to="HTTP_FILTER"),
-        "extended-jwt",
+        _names(_OLD_API, "a type of Envoy's API v2, which is an error: use that of v3"),
+        "drop-xds-v2",
     ),
+    Rule(
+        "envoyfilter-removed-filter",
+        (1, 20),
+        "EnvoyFilter",
+        _names(_REMOVED_FILTERS, "a filter that the proxy no longer has, and that it refuses: remove it, or use Wasm"),
+        "envoy-filter-removal",
+    ),
+    Rule("envoyfilter-istio-authn", (1, 21), "EnvoyFilter", _authn, "extended-jwt"),
     Rule("port-22", (1, 13), POD, _listens_on_22, "ssh-iptables"),
     Rule("external-name", (1, 21), "Service", _external_name, "external-name-on"),
     Rule("verified-certificate", (1, 21), "DestinationRule", _verify, "enable-verify-certificate-at-client"),
     Rule("target-port", (1, 22), "ServiceEntry", _target_port, "targetPort-service-entry"),
     Rule("default-tracing", (1, 22), MESH, _no_tracing, "drop-default-tracing"),
     Rule("telemetry-attributes", (1, 24), "Telemetry", _old_attribute, "telemetry-cel"),
-    Rule("opencensus", (1, 25), MESH, _removed_provider("opencensus", "openCensusAgent"), "opencensus-removal"),
+    Rule("opencensus", (1, 23), MESH, _removed_provider("opencensus"), "51078"),
+    Rule("stackdriver", (1, 23), MESH, _removed_provider("stackdriver"), "51044"),
+    Rule("stackdriver", (1, 23), MESH, _removed_tracing("stackdriver"), "51078"),
+    *(Rule("gateway-name-label", (1, 24), kind, _gateway_name, "52049") for kind in _SELECTORS),
+    Rule(
+        "core-dumps",
+        (1, 24),
+        POD,
+        _annotation("sidecar.istio.io/enableCoreDump", "see Istio's samples/proxy-coredump"),
+        "drop-coredump",
+    ),
+    Rule("opencensus", (1, 25), MESH, _removed_tracing("openCensusAgent"), "opencensus-removal"),
     Rule("excluded-dns", (1, 25), POD, _excludes_dns, "53998"),
-    Rule("lightstep", (1, 27), MESH, _removed_provider("lightstep", "lightstep"), "54002"),
+    Rule("lightstep", (1, 27), MESH, _removed_provider("lightstep"), "54002"),
+    Rule("lightstep", (1, 27), MESH, _removed_tracing("lightstep"), "54002"),
     Rule("metric-rotation", (1, 28), POD, _rotates_metrics, "remove-metric-rotation"),
     Rule("metric-rotation", (1, 28), MESH, _mesh_rotation, "remove-metric-rotation"),
     Rule("backend-tls-policy", (1, 28), "BackendTLSPolicy", _alpha("v1"), "gtw-140"),
     Rule("inference-pool", (1, 28), "InferencePool", _old_pool, "57219-final"),
-    Rule("stats-compression", (1, 29), POD, _stats_compression, "48051"),
+    Rule(
+        "stats-compression",
+        (1, 29),
+        POD,
+        _annotation("sidecar.istio.io/statsCompression", "write statsCompression in proxy.istio.io/config"),
+        "48051",
+    ),
+    Rule("tls-route", (1, 30), "TLSRoute", _crd("1.5"), "gateway-api-crd-version-warn"),
+    Rule("tcp-route", (1, 31), "TCPRoute", _crd("1.6"), "gateway-api-crd-version-warn"),
 )
 """The rules, by the minor whose release note says it."""
 
@@ -552,6 +729,35 @@ def harmless_change(path: str, source: Minor, target: Minor) -> str:
 
 
 # Versions
+
+_KUBERNETES: Final[Mapping[int, int]] = {
+    18: 24,
+    19: 25,
+    20: 25,
+    21: 26,
+    22: 26,
+    23: 26,
+    24: 28,
+    25: 29,
+    26: 29,
+    27: 29,
+    28: 30,
+    29: 30,
+    30: 32,
+    31: 32,
+}
+"""The first minor of Kubernetes that a minor of Istio supports: istioctl/pkg/install/k8sversion/version.go, 1.18 to 1.31.0-rc.0."""
+
+
+def kubernetes_breaks(target: Minor, kubelet: int) -> list[Break]:
+    """Return that a minor of Istio does not support the cluster. ``kubelet`` is the minor of the newest kubelet."""
+    newest = max(minor for minor in _KUBERNETES if minor <= max(target[1], min(_KUBERNETES)))
+    needed = _KUBERNETES[newest]
+    if kubelet >= needed:
+        return []
+    what = f"its newest kubelet is 1.{kubelet}, and Istio {format_minor(target)} supports 1.{needed} and later: upgrade it first"
+    return [Break("kubernetes-version", "Kubernetes", what, _SUPPORT)]
+
 
 _MAX_SKIPPED: Final = 2
 _MAX_CNI: Final = 1

@@ -177,6 +177,8 @@ def test_the_summary_counts_each_wave_and_names_what_does_not_move(document: str
         '1 blocked: 1-30 refuses its pods: template: sidecar:4:46: executing "sidecar" at <fail "no">: '
         "error calling fail: no: Deployment bad/sad\n"
         "1 blocked: a bare pod: delete it and create it again: Pod shop/bare-abc-1\n"
+        "default of 1.29: debug endpoints refuse tools of other namespaces, such as Kiali; "
+        "keep the former one with ENABLE_DEBUG_ENDPOINT_AUTH=false\n"
         "default of 1.29: metrics of circuit breakers; keep the former one with DISABLE_TRACK_REMAINING_CB_METRICS=false\n"
         "default of 1.30: which namespace's Service a proxy picks; "
         "keep the former one with PILOT_SIDECAR_PICK_BEST_SERVICE_NAMESPACE=false\n"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from injector.cluster.resources import DAEMON_SETS, PODS, SERVICES, Resource
+from injector.cluster.resources import DAEMON_SETS, NODES, PODS, SERVICES, Resource
 from injector.fleet.minors import read_minor_changes
 from injector.istio.revision import Revision
 from injector.kube.podtemplates import created_pods
@@ -15,6 +15,7 @@ from tests.cli.clusters import cluster, deployment, owned
 from tests.cluster.fakeapi import FakeApi
 from tests.revisions.fakes import VALUES, make_raw
 
+TLS_ROUTE = Resource("gateway.networking.k8s.io/v1alpha2", "tlsroutes", "TLSRoute", namespaced=True)
 FILTER = Resource("networking.istio.io/v1alpha3", "envoyfilters", "EnvoyFilter", namespaced=True)
 
 
@@ -63,17 +64,19 @@ async def test_a_cluster_and_its_workloads_are_read() -> None:
     ]
     assert changes.notes == ()
     assert [default.variable for default in changes.defaults] == [
+        "ENABLE_DEBUG_ENDPOINT_AUTH",
         "DISABLE_TRACK_REMAINING_CB_METRICS",
         "PILOT_SIDECAR_PICK_BEST_SERVICE_NAMESPACE",
     ]
     assert [line.partition(":")[0] for line in changes.lines()] == ["breaks"] * 4 + [
+        "default of 1.29",
         "default of 1.29",
         "default of 1.30",
     ]
 
 
 async def test_what_cannot_be_read_is_named_and_what_the_cluster_lacks_is_not() -> None:
-    refused = {"list services": "forbidden", "list pods": "forbidden"}
+    refused = {"list services": "forbidden", "list pods": "forbidden", "list nodes": "forbidden"}
     api = FakeApi(refused=refused)
     mesh = "extensionProviders:\n- {name: oc, opencensus: {service: a, port: 1}}\n"
 
@@ -83,6 +86,7 @@ async def test_what_cannot_be_read_is_named_and_what_the_cluster_lacks_is_not() 
     assert [note.partition(":")[0] for note in changes.notes] == [
         "what breaks of Services is not known",
         "the versions of proxies and of the CNI are not known",
+        "the version of Kubernetes is not known",
     ]
 
 
@@ -109,3 +113,56 @@ async def test_a_control_plane_that_needs_the_cni_says_so_if_the_cluster_has_non
         FakeApi(), revision("1.28.0"), revision("1.29.0", values=values), [], is_upgrade=True
     )
     assert [item.rule for item in changes.breaks] == ["cni-missing"]
+
+
+async def test_the_newest_kubelet_tells_whether_the_minor_supports_the_cluster() -> None:
+    api = FakeApi()
+    for name, version in (("old", "v1.29.4"), ("new", "v1.31.2-gke.100"), ("joining", "")):
+        api.put(NODES, {"metadata": {"name": name}, "status": {"nodeInfo": {"kubeletVersion": version}}})
+
+    old, new = revision("1.28.3"), revision("1.30.1")
+    changes = await read_minor_changes(api, old, new, [], is_upgrade=True)
+    assert [item.rule for item in changes.breaks] == ["kubernetes-version"]
+    assert "kubelet is 1.31, and Istio 1.30 supports 1.32 and later" in changes.lines()[0]
+    changes = await read_minor_changes(api, old, revision("1.29.1"), [], is_upgrade=True)
+    assert changes.breaks == ()
+
+
+async def test_a_variable_that_either_revision_sets_and_that_ends_is_named() -> None:
+    values = VALUES.replace('"global"', '"pilot": {"env": {"ENABLE_INBOUND_RETRY_POLICY": "false"}}, "global"', 1)
+    mesh = "defaultConfig:\n  proxyMetadata: {ENABLE_DEFERRED_STATS_CREATION: 'false'}\n"
+    old, new = revision("1.26.1", values=values), revision("1.27.1", mesh)
+
+    changes = await read_minor_changes(FakeApi(), old, new, [])
+    assert [item.subject for item in changes.breaks] == [
+        "variable ENABLE_DEFERRED_STATS_CREATION",
+        "variable ENABLE_INBOUND_RETRY_POLICY",
+    ]
+    assert "ENABLE_NATIVE_SIDECARS=false" in changes.lines()[-1]
+
+
+async def test_a_tag_that_does_not_tell_the_version_stands_for_the_minor() -> None:
+    api = WithEnvoyFilters()
+    api.put(FILTER, {key: value for key, value in envoy_filter(r"^1\.24\..*").items() if key != "kind"})
+    old, new = (
+        build(make_raw(name, values=VALUES.replace("1.24.6", "stable"), settings={"istioVersion": minor}))
+        for name, minor in (("a", "1.24"), ("b", "1.25"))
+    )
+
+    changes = await read_minor_changes(api, old, new, [])
+    assert [item.rule for item in changes.breaks] == ["envoyfilter-proxy-version"]
+
+
+async def test_routes_are_asked_about_only_where_the_api_server_tells_their_versions() -> None:
+    route = {"apiVersion": TLS_ROUTE.api_version, "kind": "TLSRoute", "metadata": {"name": "db", "namespace": "shop"}}
+
+    class WithRoutes(FakeApi):
+        async def find_resource(self, kind: str, group: str) -> Resource | None:
+            return TLS_ROUTE if (kind, group) == ("TLSRoute", "gateway.networking.k8s.io") else None
+
+    api = WithRoutes()
+    api.put(TLS_ROUTE, route)
+    old, new = revision("1.29.1"), revision("1.30.1")
+    (broken,) = (await read_minor_changes(api, old, new, [])).breaks
+    assert (broken.rule, broken.subject) == ("tls-route", "TLSRoute shop/db")
+    assert (await read_minor_changes(cluster(route), old, new, [])).breaks == ()

@@ -10,11 +10,14 @@ import pytest
 from injector.istio.behaviours import NEWEST, OLDEST, Minor
 from injector.istio.minorchanges import (
     DEFAULTS,
+    REMOVED,
     RULES,
     breaks_of,
     changed_defaults,
     harmless_change,
+    kubernetes_breaks,
     proxy_version_breaks,
+    removed_variables,
     rules_between,
     skew_breaks,
 )
@@ -68,6 +71,7 @@ def envoy_filter(name: str, *patches: tuple[str, str, str], place: str = "shop")
     return {"kind": "EnvoyFilter", "metadata": {"name": name, "namespace": place}, "spec": {"configPatches": built}}
 
 
+ROOT = "istio-system"
 ROUTER = "envoy.filters.http.router"
 OLD_ONLY = (r"^1\.28.*", "tap", ROUTER)
 
@@ -90,10 +94,26 @@ OLD_ONLY = (r"^1\.28.*", "tap", ROUTER)
             ["EnvoyFilter shop/old", "EnvoyFilter shop/relative"],
         ),
         ([envoy_filter("any", ("", "tap", ROUTER)), envoy_filter("relative", ("", "log", "tap"))], []),
+        (
+            [envoy_filter("old", OLD_ONLY, place=ROOT), envoy_filter("relative", ("", "log", "tap"))],
+            [f"EnvoyFilter {ROOT}/old", "EnvoyFilter shop/relative"],
+        ),
+        (
+            [
+                envoy_filter("old", OLD_ONLY, place=ROOT),
+                envoy_filter("any", ("", "tap", ROUTER)),
+                envoy_filter("relative", ("", "log", "tap")),
+            ],
+            [f"EnvoyFilter {ROOT}/old"],
+        ),
+        (
+            [envoy_filter("old", OLD_ONLY, place="pay"), envoy_filter("relative", ("", "log", "tap"))],
+            ["EnvoyFilter pay/old"],
+        ),
     ],
 )
 def test_patches_for_the_proxies_of_one_version_only(filters: list[dict[str, Any]], subjects: list[str]) -> None:
-    assert [item.subject for item in proxy_version_breaks(filters, "1.28.3", "1.30.1")] == subjects
+    assert [item.subject for item in proxy_version_breaks(filters, "1.28.3", "1.30.1", ROOT)] == subjects
 
 
 @pytest.mark.parametrize(
@@ -123,6 +143,35 @@ def test_defaults_that_the_new_control_plane_sets_itself_do_not_change() -> None
     assert names({"ENABLE_INBOUND_RETRY_POLICY": "false"}, {}) == every - {"ENABLE_INBOUND_RETRY_POLICY"}
     assert names({}, {"ENABLE_INBOUND_RETRY_POLICY": "false"}) == every
     assert names({}, {"ENABLE_DEFERRED_STATS_CREATION": "false"}) == every - {"ENABLE_DEFERRED_STATS_CREATION"}
+
+
+def test_a_default_is_not_kept_by_a_variable_that_the_new_minor_no_longer_reads() -> None:
+    (default,) = (default for default in DEFAULTS if default.variable == "ENABLE_AUTO_SNI")
+
+    assert default.remedy((1, 25)) == "keep the former one with ENABLE_AUTO_SNI=false"
+    assert default.remedy((1, 26)) == "1.26 cannot keep the former one, since it no longer reads ENABLE_AUTO_SNI"
+
+
+def test_variables_that_end_with_an_upgrade_are_named_with_what_they_are_about() -> None:
+    own = ["ENABLE_INBOUND_RETRY_POLICY", "PILOT_ENABLE_INBOUND_PASSTHROUGH", "ANOTHER"]
+
+    assert [str(item) for item in removed_variables((1, 26), (1, 28), own)] == [
+        "variable ENABLE_INBOUND_RETRY_POLICY: Istio no longer reads it from 1.27 on (inbound requests are retried): remove it"
+    ]
+    assert removed_variables((1, 27), (1, 28), own) == []
+    assert len(removed_variables(OLDEST, NEWEST, own)) == 2
+    assert all(minor <= NEWEST for minor, _ in REMOVED.values())
+
+
+@pytest.mark.parametrize(
+    ("target", "kubelet", "needed"),
+    [((1, 30), 32, ""), ((1, 30), 31, "1.32"), ((1, 24), 27, "1.28"), ((1, 17), 24, ""), (NEWEST, 31, "1.32")],
+)
+def test_a_minor_that_does_not_support_the_version_of_kubernetes(target: Minor, kubelet: int, needed: str) -> None:
+    texts = [str(item) for item in kubernetes_breaks(target, kubelet)]
+
+    assert len(texts) == bool(needed)
+    assert all(f"newest kubelet is 1.{kubelet}" in item and f"{needed} and later" in item for item in texts)
 
 
 @pytest.mark.parametrize(
