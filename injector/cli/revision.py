@@ -56,7 +56,7 @@ from injector.injection.tools.drift import (
 from injector.kube.escaping import printable
 from injector.revisions.directory import EMBEDDED
 from injector.revisions.registry import Registry, Snapshot
-from injector.revisions.reload import Loader, LoadReport, RevisionState
+from injector.revisions.reload import Loader
 from injector.revisions.tagstore import check_removable
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.fleet.sources import RevisionSources
     from injector.kube.selectors import Selector
+    from injector.revisions.reports import LoadReport, RevisionState
 
 STATUS_COLUMNS: Final = ("NAMESPACE", "WORKLOAD", "PODS", "HAS", "WOULD GET", "STATE")
 # A name in Kubernetes has at most 253 characters, and most have far fewer.

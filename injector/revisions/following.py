@@ -28,9 +28,10 @@ from injector.errors import ConfigError, InjectorError, InternalError, RecentPod
 from injector.istio.config import newer_istio
 from injector.metrics import Metrics, RevisionRow
 from injector.revisions.files import DAEMON_THREADS
-from injector.revisions.reload import Loader, LoadReport, Prepared, RevisionState, report_changes
+from injector.revisions.reports import LoadReport, RevisionState, failure_of, report_changes
 
 if TYPE_CHECKING:
+    from injector.revisions.reload import Loader, Prepared
     from injector.revisions.verify import RecentPods
 
 _log = logging.getLogger(__name__)
@@ -237,14 +238,3 @@ def _row(state: RevisionState) -> RevisionRow:
         newer_istio=state.served.values.tag if newer_istio(state.served.values) else "",
         failed=tuple(state.failed),
     )
-
-
-def failure_of(report: LoadReport) -> str:
-    """Return why a reload counts as failed, one of ``metrics.RELOAD_FAILURES``; empty if it succeeded."""
-    if any(isinstance(error, InternalError) for error in report.errors):
-        return "internal"
-    if report.source_error is not None:
-        return "source"
-    if any(state.error for state in report.revisions.values()):
-        return "revision"
-    return "tags" if report.tag_errors else ""

@@ -27,13 +27,14 @@ from jinja2 import DictLoader, Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from injector.metrics import CONTENT_TYPE
-from injector.revisions.following import failure_of
+from injector.revisions.reports import failure_of
 from injector.webhook.lifecycle import LoopLag, Phase, Supervisor
 
 if TYPE_CHECKING:
     from injector.metrics import Metrics
     from injector.revisions.registry import Snapshot
-    from injector.revisions.reload import Loader, LoadReport, RevisionState
+    from injector.revisions.reload import Loader
+    from injector.revisions.reports import LoadReport, RevisionState
     from injector.revisions.tags import Tag
     from injector.revisions.unservednames import UnservedNames
     from injector.webhook.handler import InjectHandler

@@ -22,9 +22,10 @@ from injector.istio.revision import Revision
 from injector.metrics import Metrics, RevisionRow
 from injector.revisions import following as following_module
 from injector.revisions.directory import read_directory, read_single
-from injector.revisions.following import Reloader, failure_of
+from injector.revisions.following import Reloader
 from injector.revisions.registry import Registry
-from injector.revisions.reload import Loader, LoadReport, RevisionState
+from injector.revisions.reload import Loader
+from injector.revisions.reports import LoadReport, RevisionState, failure_of
 from injector.revisions.source import ReadSource, SourceState
 from injector.revisions.verify import RecentPods
 from tests.cluster.fakes import in_fake_time

@@ -18,7 +18,8 @@ from injector.errors import ConfigError, InternalError
 from injector.istio.revision import Revision
 from injector.revisions import files, reload
 from injector.revisions.registry import Registry
-from injector.revisions.reload import Loader, LoadReport, Prepared, RevisionState, report_changes
+from injector.revisions.reload import Loader, Prepared
+from injector.revisions.reports import LoadReport, RevisionState, report_changes
 from injector.revisions.source import ClusterFacts, RawRevision, SourceState, build
 from injector.revisions.tags import TagWorkload, parse_tags
 from injector.revisions.verify import Verified

@@ -17,7 +17,8 @@ from injector.injection.tools.podchanges import Change
 from injector.kube.admission import decode
 from injector.metrics import Metrics, Outcome
 from injector.revisions.registry import Registry, snapshot_of
-from injector.revisions.reload import Loader, LoadReport, RevisionState
+from injector.revisions.reload import Loader
+from injector.revisions.reports import LoadReport, RevisionState
 from injector.revisions.tags import choose, parse_tags
 from injector.webhook.decisions import LOGGED, Decisions
 from injector.webhook.handler import InjectHandler

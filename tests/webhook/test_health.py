@@ -18,7 +18,8 @@ from prometheus_client import CollectorRegistry
 
 from injector.metrics import Metrics, Outcome
 from injector.revisions.registry import Registry, Snapshot
-from injector.revisions.reload import Loader, LoadReport, RevisionState
+from injector.revisions.reload import Loader
+from injector.revisions.reports import LoadReport, RevisionState
 from injector.revisions.unservednames import UnservedNames
 from injector.webhook.handler import InjectHandler
 from injector.webhook.lifecycle import HealthFile, Lifecycle, LoopLag, Phase, Supervisor

@@ -34,7 +34,8 @@ from injector.metrics import Metrics
 from injector.revisions.directory import read_directory
 from injector.revisions.following import Reloader
 from injector.revisions.registry import Registry
-from injector.revisions.reload import Loader, LoadReport
+from injector.revisions.reload import Loader
+from injector.revisions.reports import LoadReport
 from injector.revisions.verify import RecentPods
 from injector.webhook.handler import InjectHandler
 from injector.webhook.lifecycle import Lifecycle

@@ -23,7 +23,8 @@ from injector.errors import InjectorError
 from injector.metrics import Metrics
 from injector.revisions.following import Reloader
 from injector.revisions.registry import Registry, snapshot_of
-from injector.revisions.reload import Loader, LoadReport
+from injector.revisions.reload import Loader
+from injector.revisions.reports import LoadReport
 from injector.revisions.tags import parse_tags
 from injector.webhook import lifecycle, limits, shadow
 from injector.webhook.decisions import DECISION_NOTES

@@ -16,7 +16,7 @@ from injector.injection.tools.podchanges import Change
 from injector.metrics import Metrics, Outcome, RevisionRow
 from injector.revisions.following import _row
 from injector.revisions.registry import snapshot_of
-from injector.revisions.reload import LoadReport, RevisionState
+from injector.revisions.reports import LoadReport, RevisionState
 from injector.revisions.tags import parse_tags
 from injector.webhook.lifecycle import Phase
 from injector.webhook.operations import (

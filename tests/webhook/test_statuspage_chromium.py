@@ -15,7 +15,8 @@ from aiohttp.test_utils import RawTestServer
 from injector.errors import ConfigError
 from injector.kube.admission import Broken
 from injector.metrics import Outcome
-from injector.revisions.reload import Loader, LoadReport, RevisionState
+from injector.revisions.reload import Loader
+from injector.revisions.reports import LoadReport, RevisionState
 from injector.webhook.operations import Operations
 from tests.handlers import decided
 from tests.revisions.fakes import fake_revision
