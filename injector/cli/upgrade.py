@@ -66,6 +66,7 @@ from injector.golang.time import utc_text
 from injector.kube.escaping import escape_line
 from injector.kube.selectors import is_dns_label
 from injector.kube.yaml import load_yaml, split_documents
+from injector.upgrade.commands import RETRY, SKIP
 from injector.upgrade.document import Upgrade, read_upgrade
 from injector.upgrade.plan import (
     BLOCKED,
@@ -73,17 +74,7 @@ from injector.upgrade.plan import (
     Plan,
     make_plan,
 )
-from injector.upgrade.state import (
-    ABORTED,
-    COMPLETED,
-    INCOMPLETE,
-    PAUSED,
-    RETRY,
-    ROLLED_BACK,
-    SKIP,
-    State,
-    state_line,
-)
+from injector.upgrade.state import ABORTED, COMPLETED, INCOMPLETE, PAUSED, ROLLED_BACK, State, state_line
 from injector.upgrade.status import Heartbeat
 from injector.upgrade.step import INTERVAL
 from injector.upgrade.store import CRD_FILE, Store, Stored, list_upgrades

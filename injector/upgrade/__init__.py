@@ -2,6 +2,7 @@
 
 - ``controller``: watches the ``Upgrade`` resources of the cluster, and runs those that have something to do.
 - ``document``: an ``Upgrade`` as a user writes it. ``state``: what is stored of its progress, by ``status`` and ``store``.
+- ``commands``: how the commands of users change the state.
 - ``survey``: the revisions, the tag and the workloads of the cluster. ``plan``: the wave of each workload, and how its pods would change.
 - ``run``: the loop: it observes (``observe``, ``tag``, ``preflight``, ``gates``), decides (``step``), stores the decision, and acts.
   ``events`` are the Events that it records.
@@ -9,6 +10,6 @@
 - ``remaining``: the work that is left at the end. ``statefulset``: the pods for which a rollout waits.
 - ``planning``, ``single``: the plan for people, and the commands that read the cluster.
 
-``document``, ``plan``, ``state``, ``status``, ``step``, ``gatewaywave``, ``statefulset`` and ``remaining`` are pure.
+``document``, ``plan``, ``state``, ``commands``, ``status``, ``step``, ``gatewaywave``, ``statefulset`` and ``remaining`` are pure.
 ``docs/reference/upgrades.md`` describes the rules.
 """

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from injector.errors import DataError, InjectorError, UsageError
 from injector.fleet.workloads import TYPES
 from injector.hints import did_you_mean
+from injector.upgrade.commands import RETRY, SKIP, check_end, retry_workload, skip_workload
 from injector.upgrade.plan import BLOCKED, DONE, SKIPPED, STAYS, Entry, Key, Plan
 from injector.upgrade.remaining import left_after_abort
-from injector.upgrade.state import ABORTED, RETRY, SKIP, State, check_end, retry_workload, skip_workload
+from injector.upgrade.state import ABORTED, State
 from injector.upgrade.tag import tag_before
 
 if TYPE_CHECKING:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 from injector.cluster.resources import Resource, Scope, find_object
 from injector.errors import ClusterError, ConfigError, DataError, UsageError
 from injector.golang.time import utc_text
+from injector.upgrade.commands import apply_command
 from injector.upgrade.document import API_VERSION, GROUP, KIND, Upgrade, read_upgrade
-from injector.upgrade.state import COMPLETED, INCOMPLETE, PAUSED, State, apply_command, read_state
+from injector.upgrade.state import COMPLETED, INCOMPLETE, PAUSED, State, read_state
 from injector.upgrade.status import Heartbeat, read_heartbeat, status_before_start, status_of, with_heartbeat
 
 if TYPE_CHECKING:

@@ -82,7 +82,7 @@ FOREIGN_FLAGS = {
     ),  # scripts/test, scripts/bench, scripts/fuzz, scripts/audit and scripts/reliability
 }
 """Flags in pages that belong to other commands."""
-UPGRADE_STATES = ("run", "events", "state", "status", "step")
+UPGRADE_STATES = ("commands", "events", "run", "state", "status", "step")
 """The modules of `injector/upgrade` whose words in camel case are reasons of conditions and Events."""
 MAX_NOT_RUN = 12
 """Maximum number of blocks that no test runs. Each has its reason on the fence."""

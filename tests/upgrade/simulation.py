@@ -20,21 +20,11 @@ from typing import Any, Final
 
 from injector.errors import UsageError
 from injector.revisions.tags import Tag, tag_annotations
+from injector.upgrade.commands import apply_command, retry_workload, skip_workload
 from injector.upgrade.gatewaywave import LabelChange, ObservedGateway
 from injector.upgrade.plan import BLOCKED, RESTART, STAYS, Key
 from injector.upgrade.remaining import gateways_left
-from injector.upgrade.state import (
-    INCOMPLETE,
-    PAUSED,
-    Remaining,
-    State,
-    TagBefore,
-    apply_command,
-    needs_approval,
-    new_state,
-    retry_workload,
-    skip_workload,
-)
+from injector.upgrade.state import INCOMPLETE, PAUSED, Remaining, State, TagBefore, needs_approval, new_state
 from injector.upgrade.step import (
     Observation,
     ObservedWorkload,

@@ -16,6 +16,7 @@ from injector.cluster.lease import Lease
 from injector.cluster.resources import Resource
 from injector.errors import ClusterError, TagError, UsageError
 from injector.metrics import Metrics
+from injector.upgrade.commands import apply_command
 from injector.upgrade.controller import Controller
 from injector.upgrade.state import (
     COMPLETED,
@@ -26,7 +27,6 @@ from injector.upgrade.state import (
     SOAKING,
     PinnedGateway,
     State,
-    apply_command,
     new_state,
     progress_text,
 )

@@ -14,9 +14,10 @@ from injector.fleet.sources import RevisionSources
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
 from injector.revisions.source import build
+from injector.upgrade.commands import apply_command
 from injector.upgrade.observe import Observer, pod_facts, workload_facts
 from injector.upgrade.plan import make_plan
-from injector.upgrade.state import ABORTED, COMPLETED, INCOMPLETE, PAUSED, RUNNING, State, apply_command
+from injector.upgrade.state import ABORTED, COMPLETED, INCOMPLETE, PAUSED, RUNNING, State
 from injector.upgrade.store import UPGRADES, Store
 from injector.upgrade.survey import Surveyor, read_fleet
 from tests.cli.clusters import deployment, labelled, owned, revision, tag

@@ -12,6 +12,7 @@ from injector.injection.pipeline import inject_pod, template_names
 from injector.injection.result import Injected, RequestFacts
 from injector.istio.revision import Revision
 from injector.revisions.tags import Tag
+from injector.upgrade.commands import apply_command
 from injector.upgrade.document import INJECTED_GATEWAYS, Upgrade
 from injector.upgrade.plan import Entry, Plan, Restart, Workload, make_plan, restart_of, tag_in_wave
 from injector.upgrade.state import (
@@ -25,7 +26,6 @@ from injector.upgrade.state import (
     SOAKING,
     PlannedRestart,
     State,
-    apply_command,
     new_state,
     waves_of,
 )

@@ -10,6 +10,7 @@ import pytest
 
 from injector.errors import DataError, TagError, UsageError
 from injector.fleet.gateways import Gateway, GatewayView
+from injector.upgrade.commands import apply_command
 from injector.upgrade.plan import Restart, make_plan
 from injector.upgrade.single import abort, change_workload, find_entry
 from injector.upgrade.state import (
@@ -22,7 +23,6 @@ from injector.upgrade.state import (
     PlannedRestart,
     Remaining,
     State,
-    apply_command,
     new_state,
 )
 from injector.upgrade.store import UPGRADES, Store

@@ -9,6 +9,7 @@ import pytest
 
 from injector.errors import ConfigError, UsageError
 from injector.revisions.tags import Tag
+from injector.upgrade.commands import apply_command, retry_workload, skip_workload
 from injector.upgrade.document import Upgrade
 from injector.upgrade.gatewaywave import ObservedGateway
 from injector.upgrade.plan import Key, prepare_tag, tag_in_wave
@@ -30,11 +31,8 @@ from injector.upgrade.state import (
     PlannedRestart,
     Remaining,
     State,
-    apply_command,
     new_state,
     read_state,
-    retry_workload,
-    skip_workload,
 )
 from injector.upgrade.step import (
     GateResult,
