@@ -62,9 +62,9 @@ def main() -> int:
         write_loads(Path(folder), REVIEWS)
         revisions_folder(Path(folder), options.revision, 1)
         for name in options.names or FIGURES:
-            found = FIGURES[name](Path(folder))
-            print_rows(found)
-            rows |= found
+            rows_of_figure = FIGURES[name](Path(folder))
+            print_rows(rows_of_figure)
+            rows |= rows_of_figure
     if options.record:
         record("figures", {name: {"figure": row[0], "target": row[1]} for name, row in rows.items()})
     return 0 if all(met(row) for row in rows.values()) else 1
@@ -92,12 +92,12 @@ def source_in(folder: Path) -> Path:
 def kube_inject(folder: Path) -> dict[str, Row]:
     """Workloads for each second of processor time of the whole command, its start among them."""
     flags = ["--revisions-dir", str(folder / "revisions-1"), "--revision", "r0"]
-    found: dict[str, Row] = {}
+    rows: dict[str, Row] = {}
     for name, documents in (("small", small_workloads()), ("large", large_workloads(folder))):
         manifest = folder / f"{name}.yaml"
         manifest.write_text("---\n".join(islice(documents, WORKLOADS)))
-        found[f"kube-inject, {name} workloads/s"] = (WORKLOADS / processor_time(manifest, flags), 250.0, "more")
-    return found
+        rows[f"kube-inject, {name} workloads/s"] = (WORKLOADS / processor_time(manifest, flags), 250.0, "more")
+    return rows
 
 
 def processor_time(manifest: Path, options: list[str]) -> float:
@@ -264,7 +264,7 @@ def loop_held(folder: Path) -> dict[str, Row]:
 
 async def lateness(work: Callable[[], Any]) -> float:
     """How late a task was at worst that wanted to run each millisecond during some work: the better of three."""
-    found = []
+    delays = []
     for _ in range(3):
         late = [0.0]
         probe = asyncio.create_task(_probe(late))
@@ -273,15 +273,15 @@ async def lateness(work: Callable[[], Any]) -> float:
         await work()
         await asyncio.sleep(0.002)
         probe.cancel()
-        found.append(max(late))
-    return min(found)
+        delays.append(max(late))
+    return min(delays)
 
 
 async def _probe(late: list[float]) -> None:
     while True:
-        due = time.perf_counter() + 1e-3
+        wake_at = time.perf_counter() + 1e-3
         await asyncio.sleep(1e-3)
-        late.append(time.perf_counter() - due)
+        late.append(time.perf_counter() - wake_at)
 
 
 FIGURES: dict[str, Callable[[Path], dict[str, Row]]] = {

@@ -43,7 +43,7 @@ REVIEWS = 4_000
 SAMPLED = 50
 UNAVAILABLE = 69
 """The exit status if wrk is not installed."""
-CORES = [str(each) for each in sorted(os.sched_getaffinity(0))]
+CORES = [str(core) for core in sorted(os.sched_getaffinity(0))]
 SERVER_CORE, CLIENT_CORE = CORES[0], CORES[-1]
 UNITS = {"us": 1e-3, "ms": 1.0, "s": 1e3, "m": 6e4}
 COUNTED = ("injector_answer_cache_hits_total", "sidecar_injection_requests_total")
@@ -142,9 +142,9 @@ def write_reviews(folder: Path, rounds: int, own: Path | None) -> None:
             raise SystemExit(f"error: --reviews: {error.filename}: {error.strerror}") from None
         if len(lines) < rounds:
             raise SystemExit(f"error: --reviews: {load}.jsonl has {len(lines)} reviews, fewer than the {rounds} rounds")
-        each = min(REVIEWS, len(lines) // rounds)
+        size = min(REVIEWS, len(lines) // rounds)
         for number in range(rounds):
-            (folder / f"{load}-{number}.jsonl").write_bytes(b"".join(lines[number * each : (number + 1) * each]))
+            (folder / f"{load}-{number}.jsonl").write_bytes(b"".join(lines[number * size : (number + 1) * size]))
 
 
 def reached(name: str, row: dict[str, float], target: Target) -> bool:

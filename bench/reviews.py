@@ -105,8 +105,13 @@ def pod_of(app: str, number: int, token: str) -> dict[str, Any]:
         "securityContext": {},
         "schedulerName": "default-scheduler",
         "tolerations": [
-            {"key": f"node.kubernetes.io/{each}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
-            for each in ("not-ready", "unreachable")
+            {
+                "key": f"node.kubernetes.io/{condition}",
+                "operator": "Exists",
+                "effect": "NoExecute",
+                "tolerationSeconds": 300,
+            }
+            for condition in ("not-ready", "unreachable")
         ],
         "priority": 0,
         "enableServiceLinks": True,
@@ -118,7 +123,7 @@ def pod_of(app: str, number: int, token: str) -> dict[str, Any]:
 def container_of(app: str, number: int, token: str) -> dict[str, Any]:
     """Return the container of a workload."""
     probe = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
-    variables = [{"name": f"SETTING_{each}", "value": f"{app}-{number % 97}-{each}"} for each in range(VARIABLES)]
+    variables = [{"name": f"SETTING_{index}", "value": f"{app}-{number % 97}-{index}"} for index in range(VARIABLES)]
     address = {"name": "POD_IP", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "status.podIP"}}}
     return {
         "name": app,
@@ -189,7 +194,7 @@ def _tree(name: str, value: Any) -> dict[str, Any]:
     if isinstance(value, dict):
         return _item(value) if value else {}
     if name in KEYS:
-        items = {f"k:{orjson.dumps({key: each[key] for key in KEYS[name]}).decode()}": _item(each) for each in value}
+        items = {f"k:{orjson.dumps({key: item[key] for key in KEYS[name]}).decode()}": _item(item) for item in value}
         return items if name == "containers" else {".": {}, **items}
     return {}
 

@@ -112,10 +112,10 @@ def template_stages(revision: Revision) -> dict[str, dict[str, float]]:
             compile_template("sidecar", text, funcs=functions, left=delimiters[0], right=delimiters[1]).program
         ),
     }
-    found = {}
+    rows = {}
     for name, run in runs.items():
-        found[name] = summary([processor_time(run) for _ in range(ROUNDS)])
-    return found
+        rows[name] = summary([processor_time(run) for _ in range(ROUNDS)])
+    return rows
 
 
 def request_stages(revision: Revision, bodies: list[bytes]) -> dict[str, dict[str, float]]:
@@ -125,14 +125,14 @@ def request_stages(revision: Revision, bodies: list[bytes]) -> dict[str, dict[st
     times: dict[str, list[float]] = {}
     for number, body in enumerate(bodies):
         if number % 3 == 0:
-            found = stages.one(body)
+            figures = stages.one(body)
         elif number % 3 == 1:
             pod = decode(body).object
-            found = {"pipeline": processor_time(partial(inject_pod, revision, pod, RequestFacts(NAMESPACE)))}
+            figures = {"pipeline": processor_time(partial(inject_pod, revision, pod, RequestFacts(NAMESPACE)))}
         else:
             watch = Stopwatch()
-            found = {"request": processor_time(partial(handler.answer, f"/inject/{revision.name}", body, watch))}
-        for name, taken in found.items():
+            figures = {"request": processor_time(partial(handler.answer, f"/inject/{revision.name}", body, watch))}
+        for name, taken in figures.items():
             times.setdefault(name, []).append(taken)
     return {name: summary(taken) for name, taken in times.items()}
 
@@ -146,8 +146,8 @@ def processor_time(run: Callable[[], Any]) -> float:
 
 def summary(times: list[float]) -> dict[str, float]:
     """Return the mean, the median and the largest of some times."""
-    found = {"mean_us": statistics.fmean(times), "median_us": statistics.median(times), "max_us": max(times)}
-    return {name: round(value, 1) for name, value in found.items()}
+    figures = {"mean_us": statistics.fmean(times), "median_us": statistics.median(times), "max_us": max(times)}
+    return {name: round(value, 1) for name, value in figures.items()}
 
 
 if __name__ == "__main__":

@@ -8,9 +8,11 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "injector"
-TESTS = ROOT / "tests"
+BESIDE_PACKAGE = (ROOT / "tests", ROOT / "bench")
 
 FILLERS = re.compile(
     r"_*(asked|chosen|due|each|ended|found|given|kept|left|made|opened|reapplied|seen|settled|shown|succeeded|takes|told)_*",
@@ -87,8 +89,9 @@ def test_no_name_is_a_filler() -> None:
     assert [place for module, tree in modules() for place in fillers(module, tree)] == []
 
 
-def test_no_name_of_the_tests_is_a_filler() -> None:
-    assert [place for module, tree in modules(TESTS) for place in fillers(module, tree)] == []
+@pytest.mark.parametrize("folder", BESIDE_PACKAGE, ids=lambda path: path.name)
+def test_no_name_of_tests_and_benchmarks_is_a_filler(folder: Path) -> None:
+    assert [place for module, tree in modules(folder) for place in fillers(module, tree)] == []
 
 
 def test_no_function_is_a_participle() -> None:
