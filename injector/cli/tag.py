@@ -42,7 +42,7 @@ from injector.cli.sources import (
 from injector.cli.taglocation import DIRECTORY_OPTION, TagLocation, location_options, write_options
 from injector.cli.webhookoptions import WEBHOOK_PARAMETERS
 from injector.errors import UsageError
-from injector.fleet.gateways import minors_of, read_gateways
+from injector.fleet.gateways import minors_of, outage_notes, read_gateways
 from injector.fleet.replicas import ask_replicas, warnings_about_targets
 from injector.hints import fitting_names
 from injector.istio.webhooks.configurations import WebhookOptions, tag_webhook
@@ -318,6 +318,8 @@ def _print_gateways(store: ClusterTags, state: TagState, new: Tag) -> None:
         echo(f"warning: these Gateways change their owner when the tag is written, all at once; {hint}:", err=True)
     for change in changes:
         echo(f"  {printable(str(change.gateway))} ({printable(change.gateway.class_name)}): {change.way}", err=True)
+    for note in outage_notes(view, changes):
+        echo(f"warning: {note}", err=True)
     if len(new.weights) > 1 and any(new.revision in view.owners(gateway) for gateway in view.gateways):
         what = f"Gateways have no weights: those of the tag belong to {new.revision}, which has the largest weight"
         echo(f"note: {what}", err=True)

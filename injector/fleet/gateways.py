@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 GATEWAY: Final = "Gateway"
 GATEWAY_GROUP: Final = "gateway.networking.k8s.io"
+_CONFIGURES_ONLY_OWN: Final = (1, 24), (1, 30)
+"""The first and last minor in which istiod sends an empty configuration to the pods of a Gateway that another revision owns. 1.29.5 and
+1.30.2 do not: releasenotes/notes/59959.yaml."""
 _CONDITIONS: Final = ("Accepted", "Programmed")
 """The conditions of a Gateway that is in service."""
 
@@ -113,6 +116,19 @@ def gateway_notes(view: GatewayView, source: str) -> list[str]:
     staying = [str(gateway) for gateway in view.gateways if gateway.pin == source]
     stay = f"Gateways that stay with revision {source} by their own label {REVISION_LABEL}: {first_of(staying)}"
     return [*([view.unknown] if view.unknown else []), *([stay] if staying else [])]
+
+
+def outage_notes(view: GatewayView, changes: Iterable[OwnerChange]) -> list[str]:
+    """Return a note for the user if a revision stops configuring Gateways as soon as it does not own them any more."""
+    first, last = _CONFIGURES_ONLY_OWN
+    owners = {owner for change in changes for owner in change.before}
+    old = sorted(owner for owner in owners if first <= (view.revisions.get(owner) or (0, 0)) <= last)
+    if not old:
+        return []
+    when = "as soon as another revision owns it, so that its requests fail until its pods are replaced"
+    return [
+        f"revision {' and '.join(old)} stops configuring a Gateway {when} (Istio 1.24 to 1.29.4, 1.30.0 and 1.30.1): see docs/gateways.md"
+    ]
 
 
 def minors_of(revisions: Iterable[RawRevision], others: Iterable[str] = ()) -> dict[str, Minor | None]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from injector.cluster.resources import DAEMON_SETS, DEPLOYMENTS, STATEFUL_SETS, Resource
 from injector.errors import DataError, TagError
-from injector.fleet.gateways import GatewayView, OwnerChange, gateway_notes
+from injector.fleet.gateways import GatewayView, OwnerChange, gateway_notes, outage_notes
 from injector.fleet.minors import MinorChanges
 from injector.injection.containers import labels_of
 from injector.injection.pipeline import answers_to, template_names
@@ -466,7 +466,7 @@ def make_plan(
         how = "not by the tag" if upgrade.tag else "and do not move"
         notes.append(f"workloads with revision {upgrade.source} by the label of their namespace, {how}: {direct}")
     gateways = fleet.gateways.changes(upgrade.tag, tags[-1].revision) if tags else ()
-    notes += gateway_notes(fleet.gateways, upgrade.source)
+    notes += [*gateway_notes(fleet.gateways, upgrade.source), *outage_notes(fleet.gateways, gateways)]
     return Plan(
         upgrade, tuple(entries), new, tuple(notes), old, back, fleet.outdated, gateways, gateway_view=fleet.gateways
     )

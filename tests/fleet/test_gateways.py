@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from injector.errors import ClusterError
-from injector.fleet.gateways import GatewayView, OwnerChange, gateway_notes, minors_of, read_gateways
+from injector.fleet.gateways import GatewayView, OwnerChange, gateway_notes, minors_of, outage_notes, read_gateways
+from injector.istio.behaviours import Minor
 from injector.revisions.tags import Tag
 from tests.cli.clusters import HOME, FakeKube, cluster, labelled, tag
 from tests.cluster.fakes import failure
@@ -59,6 +60,30 @@ async def test_a_tag_changes_owners_in_files_as_in_a_cluster() -> None:
     assert gateway_notes(of_files, "1-28") == [
         "Gateways that stay with revision 1-28 by their own label istio.io/rev: Gateway shop/pinned"
     ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_named"),
+    [
+        ((1, 28), (1, 31), True),
+        ((1, 24), (1, 25), True),
+        ((1, 30), (1, 31), True),
+        ((1, 23), (1, 25), False),
+        ((1, 31), (1, 28), False),
+        (None, (1, 31), False),
+    ],
+)
+async def test_a_revision_that_stops_configuring_gateways_of_another_owner_is_named(
+    old: Minor | None, new: Minor, is_named: bool
+) -> None:
+    minors = {"1-28": old, "1-30": new}
+    view = await read_gateways(cluster(*GATEWAYS), HOME, minors, PROD)
+
+    notes = outage_notes(view, view.changes("prod", "1-30"))
+    assert [note.partition(",")[0] for note in notes] == [
+        "revision 1-28 stops configuring a Gateway as soon as another revision owns it"
+    ] * is_named
+    assert outage_notes(view, view.changes("prod", "1-28")) == []
 
 
 async def test_tags_stand_for_the_webhooks_that_files_leave_out() -> None:
