@@ -36,6 +36,7 @@ from injector.injection.tools.podchanges import Change, changes, hiding_of
 from injector.istio.labels import REVISION_LABEL, TAG_LABEL
 from injector.istio.webhooks.paths import PATH_PREFIX, is_injectors
 from injector.istio.webhooks.reading import LiveWebhook, LiveWebhooks, live_webhooks
+from injector.kube.admission import V1
 from injector.kube.escaping import escape_line
 from injector.kube.podsecurity import UNRESTRICTED, LevelVersion, enforced_level
 from injector.kube.typed import go_encode, normalise
@@ -226,11 +227,15 @@ def review_of(workload: Created, uid: str) -> dict[str, Any]:
         "dryRun": True,
         "options": {"apiVersion": "meta.k8s.io/v1", "kind": "CreateOptions"},
     }
-    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    return {"apiVersion": V1, "kind": "AdmissionReview", "request": request}
 
 
 def read_answer(pod: Mapping[str, Any], uid: str, text: bytes) -> Answer:
-    """Return the answer of a webhook to the review ``uid`` of a pod. Raises NoAnswerError if it is not an answer to this review."""
+    """Return the answer of a webhook to the review ``uid`` of a pod. Raises NoAnswerError if it is not an answer to this review.
+
+    Follows ``VerifyAdmissionResponse`` (k8s.io/apiserver 0.35, pkg/admission/plugin/webhook/request): the API server refuses an answer in
+    another version, and a patch without its type.
+    """
     try:
         review = load_json(text)
     except DataError as error:
@@ -238,28 +243,37 @@ def read_answer(pod: Mapping[str, Any], uid: str, text: bytes) -> Answer:
     response = review.get("response") if isinstance(review, dict) and review.get("kind") == "AdmissionReview" else None
     if not isinstance(response, dict) or not isinstance(response.get("allowed"), bool):
         raise NoAnswerError("its answer is not an AdmissionReview with a response")
+    if review.get("apiVersion") != V1:
+        raise NoAnswerError(f"its answer is not one of {V1}, in which it was asked")
     if response.get("uid") != uid:
         raise NoAnswerError("its answer is to another review: the uid differs")
     if not response["allowed"]:
         status = response.get("status")
         message = status.get("message") if isinstance(status, dict) else None
         return InvalidPodError(str(message or "it gives no reason"), where="istiod")
-    if not response.get("patch"):
+    operations = _operations(response) if response.get("patch") else []
+    if not operations:
         return Skipped("istiod", "istiod leaves the pod as it is")
-    return Injected(as_served(_apply(pod, response)), b"[]", ())
+    return Injected(as_served(_apply(pod, operations)), b"[]", ())
 
 
-def _apply(pod: Mapping[str, Any], response: Mapping[str, Any]) -> dict[str, Any]:
-    if response.get("patchType", "JSONPatch") != "JSONPatch":
+def _operations(response: Mapping[str, Any]) -> list[dict[str, Any]]:
+    if response.get("patchType") != "JSONPatch":
         raise NoAnswerError("its patch is not a JSON patch")
     try:
         operations = load_json(base64.b64decode(response["patch"], validate=True))
     except (binascii.Error, ValueError, TypeError, DataError) as error:
         raise NoAnswerError("its patch is not JSON in base64") from error
+    if operations is None:
+        return []
     if not isinstance(operations, list) or not all(
         isinstance(operation, dict) and operation.get("op") in _OPERATIONS for operation in operations
     ):
         raise NoAnswerError(f"its patch has something else than the operations {', '.join(sorted(_OPERATIONS))}")
+    return operations
+
+
+def _apply(pod: Mapping[str, Any], operations: Sequence[dict[str, Any]]) -> dict[str, Any]:
     patched: Any = copy.deepcopy(pod)
     for index, operation in enumerate(operations):
         try:

@@ -164,9 +164,15 @@ ANSWERS: dict[str, tuple[Callable[[Review], bytes], str]] = {
     "a list": (lambda _: b"[]", "not an AdmissionReview"),
     "no response": (lambda _: b'{"kind": "AdmissionReview"}', "not an AdmissionReview"),
     "allowed is a text": (lambda review: answer(review, allowed="yes"), "not an AdmissionReview"),
-    "not base64": (lambda review: answer(review, patch="%%%"), "not JSON in base64"),
-    "a number": (lambda review: answer(review, patch=1), "not JSON in base64"),
-    "not JSON in base64": (lambda review: answer(review, patch="QUFB"), "not JSON in base64"),
+    "not base64": (lambda review: answer(review, patchType="JSONPatch", patch="%%%"), "not JSON in base64"),
+    "a number": (lambda review: answer(review, patchType="JSONPatch", patch=1), "not JSON in base64"),
+    "not JSON in base64": (lambda review: answer(review, patchType="JSONPatch", patch="QUFB"), "not JSON in base64"),
+    "another version": (
+        lambda review: answer({**review, "apiVersion": "admission.k8s.io/v1beta1"}),
+        "not one of admission.k8s.io/v1, in which it was asked",
+    ),
+    "no version": (lambda review: answer({**review, "apiVersion": None}), "not one of admission.k8s.io/v1"),
+    "a patch without its type": (lambda review: patching(review, [], patchType=None), "not a JSON patch"),
     "another patch type": (lambda review: patching(review, [], patchType="Merge"), "not a JSON patch"),
     "no list": (lambda review: patching(review, {}), "something else than the operations"),
     "no operations": (lambda review: patching(review, [1]), "something else than the operations"),
@@ -203,8 +209,9 @@ def test_an_answer_that_is_not_one_is_a_difference_with_its_reason(proxied: Prox
     assert "1 of 2 workloads differs" in result.stdout
 
 
-def test_a_pod_that_istiod_leaves_alone_is_a_difference(proxied: Proxied) -> None:
-    proxied(lambda _, review: answer(review))
+@pytest.mark.parametrize("make", [answer, lambda review: patching(review, []), lambda review: patching(review, None)])
+def test_a_pod_that_istiod_leaves_alone_is_a_difference(proxied: Proxied, make: Callable[[Review], bytes]) -> None:
+    proxied(lambda _, review: make(review))
 
     assert "skipped: istiod leaves the pod as it is -> injected" in live("-o", "text").stdout
 
