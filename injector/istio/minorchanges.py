@@ -273,7 +273,6 @@ _NETWORK_ORDER: Final = frozenset(
     {"istio.metadata_exchange", "istio.stats", "envoy.filters.network.rbac", "envoy.filters.network.ext_authz"}
 )
 _RELATIVE: Final = ("INSERT_BEFORE", "INSERT_AFTER")
-_TYPED: Final = frozenset({"typed_config", "typedConfig", "config_discovery", "configDiscovery"})
 _ADDS: Final = (*_RELATIVE, "ADD", "INSERT_FIRST", "REPLACE")
 
 
