@@ -249,7 +249,7 @@ class Walk:
         return {*value.taints, *(taint for taint in taints if taint is not None)}
 
     def read(self, value: Value, line: int, *, deep: bool = True) -> None:
-        """Note a read of all places of a value; the whole data is read by those who print it, not by those who test it."""
+        """Note a read of all places of a value; printing the whole data reads it, testing it does not."""
         for place in value.places:
             for path in [place.path] if place.path else WHOLE if deep else ():
                 self.note(Read(path, deep), line)

@@ -151,7 +151,7 @@ async def _unread_variables(
 ) -> list[str]:
     """Return a note for each istiod whose Deployment sets variables that decide, but that neither the values nor settings have.
 
-    Who may not list Deployments gets none.
+    There is none if the Deployments may not be listed.
     """
     notes = []
     for namespace in sorted({raws[name].namespace for name in revisions} - {""}):

@@ -78,7 +78,7 @@ class BearerToken:
 
     @property
     def header(self) -> str:
-        """The value of the header, read anew. Raises OSError or ValueError if the file cannot be read."""
+        """The value of the header, read from the file each time. Raises OSError or ValueError if the file cannot be read."""
         return f"Bearer {self.file.read_text(encoding='utf-8').strip()}"
 
 

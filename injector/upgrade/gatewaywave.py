@@ -5,7 +5,7 @@ its rollback writes the tag, each of them gets the label ``istio.io/rev`` of the
 workloads, the Gateways are *released* in turn: each gets the label back that it had, follows the tag, and changes its owner alone.
 
 A pin and a release are each decided by storing them in ``State.gateways``. Every runner performs them until the label is observed; the API
-server accepts a change only for the version of the Gateway that was observed. Gateways are listed anew for each step that needs them, but
+server accepts a change only for the version of the Gateway that was observed. Gateways are listed for each step that needs them, but
 the state of their pods may be old. A Gateway that was in service before the upgrade counts until it is again, also if its label is changed
 once more meanwhile: after another writer has moved the tag, or by a rollback.
 """

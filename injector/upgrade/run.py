@@ -274,7 +274,7 @@ class Run:
         )
 
     async def _survey(self, upgrade: Upgrade, state: State, before: Tag | None) -> tuple[Survey, bool]:
-        """Return the survey of this wave, made anew if it is that of another one, and whether it is new for the end."""
+        """Return the survey of this wave, a new one if the last one is of another wave, and whether it is new for the end."""
         memory, surveyor = self.memory, self.runner.surveyor
         # The wait for a window or an approval may take days.
         is_open = upgrade.in_window(self.runner.now()) and not needs_approval(upgrade, state)
@@ -290,7 +290,7 @@ class Run:
     async def _gateways(
         self, upgrade: Upgrade, state: State, tag: Tag | None, before: Tag | None
     ) -> list[ObservedGateway]:
-        """Return the Gateways if the next step needs them. Those that may not be listed are none: the preflight has told so.
+        """Return the Gateways if the next step needs them. It returns none if they may not be listed: the preflight reports it.
 
         Raises ClusterError if they are to be released: a Gateway that is not observed would count as deleted.
         """
@@ -423,7 +423,7 @@ def _keys_for_gates(state: State, views: Sequence[ObservedWorkload], gateways: S
 
 
 def _stage(state: State) -> tuple[object, ...]:
-    """Return what is told of when it changes."""
+    """Return the part of a state whose changes are recorded as Events."""
     return state.phase, state.step, state.wave, state.waits_for_approval
 
 

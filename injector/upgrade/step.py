@@ -41,7 +41,7 @@ performs the actions. ``_rules`` is the table of phases and steps: of the rules 
                              the survey finds work that is left                Incomplete
                              the survey finds none                             Completed
     RollingBack  Moving      the tag would change the owner of Gateways        pin them
-                             the tag is not that before the upgrade            write the tag, whoever changed it
+                             the tag is not that before the upgrade            write the tag, even if a user changed it
                              the tag is that before the upgrade                to Restarting, with a new mark
                  Restarting  the tag is not that before the upgrade            write the tag
                              workloads with new pods, or about to get them     restart them within the limits
@@ -60,7 +60,7 @@ A runner may die at any moment, several may run, and the observation of workload
   The API server accepts it only for the version of the workload that was observed, so that a late runner cannot repeat it.
 - The limits count ``State.restarting``, not only the observation, so that an old observation cannot exceed them.
 - A rollback treats each workload that was being restarted as one that gets new pods, until an observation that is not old shows otherwise.
-- The end is decided by a survey, which lists the cluster anew.
+- The end is decided by a survey, which lists the cluster again.
 """
 
 from __future__ import annotations

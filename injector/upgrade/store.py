@@ -64,7 +64,7 @@ class Stored:
 
     @property
     def may_repeat(self) -> bool:
-        """Tell whether the upgrade starts again when the configuration of its revision has changed: nobody has stopped it."""
+        """Tell whether the upgrade starts again when the configuration of its revision has changed: no user has stopped it."""
         state = self.state
         return self.upgrade.repeat and state is not None and state.phase in (COMPLETED, INCOMPLETE)
 

@@ -94,7 +94,7 @@ DRAIN_INTERVAL: Final = 0.02
 QUIET_TIME: Final = 1.0
 """A drain does not close connections that were used within this time, since they are likely to be used again."""
 CLEANUP: Final = 0.25
-"""That aiohttp waits, twice, for connections that are still open at the end. Their requests are incomplete."""
+"""Seconds that aiohttp waits, twice, for connections that are still open at the end. Their requests are incomplete."""
 RETRY_AFTER: Final = 1
 """Until a rejected client may try again; it has 10 s by default (admissionregistration/v1, timeoutSeconds)."""
 

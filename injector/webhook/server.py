@@ -185,7 +185,7 @@ def _signals(reloader: Reloader | None) -> asyncio.Queue[signal.Signals]:
 
 
 def webhook_requests(handler: InjectHandler, unserved: UnservedHandler | None = None) -> Answerer:
-    """Return what answers the requests of the webhook's port.
+    """Return the answerer of the requests of the webhook's port.
 
     Its few paths are compared here, since an application with a router takes 7 % of the time of a cached answer.
     """
