@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 GATEWAY: Final = "Gateway"
 GATEWAY_GROUP: Final = "gateway.networking.k8s.io"
+PIN_MANAGER: Final = "injector-upgrade-gateways"
+"""The field manager of the labels that an upgrade writes."""
 _CONFIGURES_ONLY_OWN: Final = (1, 24), (1, 30)
 """The first and last minor in which istiod sends an empty configuration to the pods of a Gateway that another revision owns. 1.29.5 and
 1.30.2 do not: releasenotes/notes/59959.yaml."""
@@ -46,6 +48,7 @@ class Gateway:
         pin: its own label ``istio.io/rev``; None if it has none.
         version: its resourceVersion.
         fault: why it is not in service by its conditions; empty if it is.
+        pinned_by_upgrade: whether an upgrade wrote that label, and nothing else since.
     """
 
     namespace: str
@@ -54,6 +57,7 @@ class Gateway:
     labels: Labels
     version: str = ""
     fault: str = ""
+    pinned_by_upgrade: bool = False
 
     def __str__(self) -> str:
         """Name it as a workload is named."""
@@ -112,10 +116,14 @@ def owner_text(owners: Collection[str]) -> str:
 
 
 def gateway_notes(view: GatewayView, source: str) -> list[str]:
-    """Return notes for the user: that Gateways are not known, and those that stay with the old revision by their own label."""
-    staying = [str(gateway) for gateway in view.gateways if gateway.pin == source]
+    """Return notes for the user: that Gateways are not known, those that stay with the old revision by their own label, and pins."""
+    own = [gateway for gateway in view.gateways if not gateway.pinned_by_upgrade]
+    staying = [str(gateway) for gateway in own if gateway.pin == source]
+    pinned = [f"{gateway} to {gateway.pin}" for gateway in view.gateways if gateway.pinned_by_upgrade]
     stay = f"Gateways that stay with revision {source} by their own label {REVISION_LABEL}: {first_of(staying)}"
-    return [*([view.unknown] if view.unknown else []), *([stay] if staying else [])]
+    remedy = f"if it was deleted before it released them, set {REVISION_LABEL} as it was, or remove it"
+    pins = f"Gateways that an upgrade has pinned: {first_of(pinned)}; {remedy}"
+    return [*([view.unknown] if view.unknown else []), *([stay] if staying else []), *([pins] if pinned else [])]
 
 
 def outage_notes(view: GatewayView, changes: Iterable[OwnerChange]) -> list[str]:
@@ -198,7 +206,14 @@ def _gateway(item: dict[str, Any]) -> Gateway:
         labels_of(item),
         str(meta.get("resourceVersion", "")),
         _fault(item),
+        REVISION_LABEL in labels_of(item) and any(map(_has_pin, meta.get("managedFields") or ())),
     )
+
+
+def _has_pin(entry: Mapping[str, Any]) -> bool:
+    """Tell whether an entry of ``managedFields`` says that an upgrade wrote the label ``istio.io/rev``."""
+    labels = mapping_at(entry, "fieldsV1", "f:metadata", "f:labels")
+    return entry.get("manager") == PIN_MANAGER and f"f:{REVISION_LABEL}" in labels
 
 
 def _fault(item: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from injector.cluster.resources import DEPLOYMENTS, Resource
 from injector.cluster.session import ThreadSession
 from injector.errors import ClusterError, UsageError
-from injector.fleet.gateways import read_gateways
+from injector.fleet.gateways import PIN_MANAGER, read_gateways
 from injector.golang.time import utc_text
 from injector.istio.labels import REVISION_LABEL
 from injector.upgrade.events import EventWriter
@@ -46,7 +46,7 @@ from injector.upgrade.step import (
     wants_preflight,
     wants_remaining,
 )
-from injector.upgrade.store import GATEWAY_MANAGER, MANAGER
+from injector.upgrade.store import MANAGER
 from injector.upgrade.tag import TagView, read_tag, tag_before, tag_data, write_tag
 
 if TYPE_CHECKING:
@@ -365,7 +365,7 @@ class Run:
         labels = {REVISION_LABEL: change.label}
         meta = {"name": name, "namespace": namespace, "resourceVersion": change.version, "labels": labels}
         try:
-            item = await self.runner.client.merge(resource, {"metadata": meta}, manager=GATEWAY_MANAGER)
+            item = await self.runner.client.merge(resource, {"metadata": meta}, manager=PIN_MANAGER)
         except ClusterError as error:
             if error.reason not in ("conflict", "missing"):
                 raise

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 # Helm never changes a CustomResourceDefinition. One that is older than the injector has not all fields of the spec and the status.
 UPGRADES: Final = Resource(API_VERSION, "upgrades", KIND, namespaced=False, strict=True)
 MANAGER: Final = "injector-upgrade"
-GATEWAY_MANAGER: Final = "injector-upgrade-gateways"
-"""The field manager of the labels of Gateways."""
 INSTALL_CRD: Final = "injector upgrade crd | kubectl apply -f -"
 """The command that installs the resource."""
 _PACKAGE: Final = Path(__file__).resolve().parents[1]

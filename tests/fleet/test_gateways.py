@@ -62,6 +62,26 @@ async def test_a_tag_changes_owners_in_files_as_in_a_cluster() -> None:
     ]
 
 
+def written_by(manager: str, name: str, labels: dict[str, str]) -> dict[str, Any]:
+    gateway = gateway_of(name, "shop", labels)
+    fields: dict[str, Any] = {"f:metadata": {"f:labels": {f"f:{key}": {} for key in labels}}}
+    gateway["metadata"]["managedFields"] = [{"manager": manager, "fieldsV1": fields}, {"manager": "istiod"}]
+    return gateway
+
+
+async def test_pins_that_an_upgrade_left_behind_are_told_from_those_of_users() -> None:
+    own = (
+        written_by("kubectl", "a", {REV: "1-28"}),
+        written_by("injector-upgrade-gateways", "b", {REV: "1-28"}),
+        written_by("injector-upgrade-gateways", "c", {"team": "a"}),
+    )
+    view = await view_of(FakeKube(labelled("shop", "prod"), tag("prod", "1-28"), *own))
+
+    stay, pins = gateway_notes(view, "1-28")
+    assert stay == "Gateways that stay with revision 1-28 by their own label istio.io/rev: Gateway shop/a"
+    assert pins.startswith("Gateways that an upgrade has pinned: Gateway shop/b to 1-28; if it was deleted")
+
+
 @pytest.mark.parametrize(
     ("old", "new", "is_named"),
     [
