@@ -109,11 +109,12 @@ class MinorChanges:
 async def read_minor_changes(
     reader: ObjectReader, source: Revision, target: Revision, workloads: Iterable[Created], *, is_upgrade: bool = False
 ) -> MinorChanges:
-    """Return what breaks for a cluster, or for files, when workloads go from one revision to one of a later minor.
+    """Return what breaks for a cluster, or for files, when workloads go from one revision to one of another version.
 
-    Kinds that the cluster does not have are left out. For an upgrade, the versions that run beside each other are checked too.
+    Without a later minor, only the versions of proxies in EnvoyFilters count. Kinds that the cluster does not have are left out. For an
+    upgrade to a later minor, the versions that run beside each other are checked too.
     """
-    if source.minor >= target.minor:
+    if _version(source) == _version(target):
         return MinorChanges()
     rules, notes = rules_between(source.minor, target.minor), list[str]()
     objects: dict[str, list[dict[str, Any]]] = {}
@@ -131,7 +132,7 @@ async def read_minor_changes(
     for workload in workloads:
         breaks += breaks_of(rules, POD, workload.pod, str(workload))
     breaks += _mesh_breaks(rules, target, objects.get(SERVICES.kind, ()))
-    if is_upgrade:
+    if is_upgrade and source.minor < target.minor:
         breaks += await _version_breaks(reader, source, target, notes)
         breaks += await _kubernetes_breaks(reader, target, notes)
     return MinorChanges(

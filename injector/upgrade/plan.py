@@ -343,8 +343,9 @@ class Plan:
     """The plan of an upgrade. ``target`` and ``source`` are the names that the revisions write into pods.
 
     ``notes`` are for the user. With ``is_back``, the plan is that of a rollback. ``outdated`` are the pods of ``Fleet.outdated``.
-    ``minor_changes`` is what breaks between the minors of the revisions; empty if it was not asked for. ``missing_permissions`` are those that the
-    user does not have; None if they were not asked for. ``proof`` compares the new pods with a running istiod, if that was asked for.
+    ``minor_changes`` is what breaks between the minors of the revisions; empty if it was not asked for. ``missing_permissions`` are those
+    that the user does not have; None if they were not asked for. ``proof`` compares the new pods with a running istiod, if that was asked
+    for.
     """
 
     upgrade: Upgrade

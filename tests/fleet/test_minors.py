@@ -98,6 +98,15 @@ async def test_an_earlier_minor_or_the_same_one_is_not_asked_about(old: str, new
     assert (changes.breaks, changes.defaults, changes.notes) == ((), (), ())
 
 
+@pytest.mark.parametrize(("old", "new"), [("1.28.0", "1.28.3"), ("1.28.3", "1.28.0"), ("1.30.1", "1.28.3")])
+async def test_patches_for_the_proxies_of_one_version_are_found_in_any_direction(old: str, new: str) -> None:
+    only_old = envoy_filter(rf"^{old.replace('.', '[.]')}$")
+
+    changes = await read_minor_changes(cluster(only_old), revision(old), revision(new), [], is_upgrade=True)
+    assert [item.rule for item in changes.breaks] == ["envoyfilter-proxy-version"]
+    assert (await read_minor_changes(cluster(only_old), revision(old), revision(old), [])).breaks == ()
+
+
 async def test_files_are_asked_about_the_objects_that_they_have() -> None:
     service = {"apiVersion": "v1", "kind": SERVICES.kind, "metadata": {"name": "zipkin", "namespace": "istio-system"}}
     reader = cluster(envoy_filter("^1.21"), service)
