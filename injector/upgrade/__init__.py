@@ -5,11 +5,12 @@
 - ``commands``: how the commands of users change the state.
 - ``survey``: the revisions, the tag and the workloads of the cluster. ``plan``: the wave of each workload, and how its pods would change.
 - ``run``: the loop: it observes (``observe``, ``tag``, ``preflight``, ``gates``), decides (``step``), stores the decision, and acts.
-  ``events`` are the Events that it records.
+  ``observation``: the cluster as a step sees it. ``events``: the Events that the loop records.
 - ``gatewaywave``: how Gateways are pinned before the tag moves, and released one at a time.
 - ``remaining``: the work that is left at the end. ``statefulset``: the pods for which a rollout waits.
 - ``planning``, ``single``: the plan for people, and the commands that read the cluster.
 
-``document``, ``plan``, ``state``, ``commands``, ``status``, ``step``, ``gatewaywave``, ``statefulset`` and ``remaining`` are pure.
+``document``, ``plan``, ``state``, ``commands``, ``status``, ``observation``, ``step``, ``gatewaywave``, ``statefulset`` and ``remaining``
+are pure.
 ``docs/reference/upgrades.md`` describes the rules.
 """

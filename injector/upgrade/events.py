@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from injector.cluster.client import KubeClient
+    from injector.upgrade.observation import ObservedWorkload
     from injector.upgrade.state import State
-    from injector.upgrade.step import ObservedWorkload
     from injector.upgrade.store import Stored
 
 EVENTS: Final = Resource("v1", "events", "Event", namespaced=True)

@@ -25,8 +25,8 @@ from injector.errors import ConfigError, DataError, UsageError
 from injector.golang.json import load_json
 from injector.gotemplate.budget import DEFAULT_BUDGET, Rendering, use_meter
 from injector.istio.jinja.sandbox import Sandbox
+from injector.upgrade.observation import FAILED, NO_DATA, PASSED, GateResult
 from injector.upgrade.state import GATEWAYS
-from injector.upgrade.step import FAILED, NO_DATA, PASSED, GateResult
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping

@@ -22,6 +22,7 @@ from injector.kube.selectors import Selector
 from injector.revisions.tags import workload_key
 from injector.upgrade.document import GROUP
 from injector.upgrade.gatewaywave import ObservedGateway
+from injector.upgrade.observation import ObservedWorkload
 from injector.upgrade.plan import (
     RESTARTABLE,
     ROLLOUT,
@@ -34,7 +35,6 @@ from injector.upgrade.plan import (
     restart_of,
 )
 from injector.upgrade.statefulset import newest_template, unready_pod
-from injector.upgrade.step import ObservedWorkload
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence

@@ -16,6 +16,7 @@ from injector.golang.time import utc_text
 from injector.istio.labels import REVISION_LABEL
 from injector.upgrade.events import EventWriter
 from injector.upgrade.gates import evaluate
+from injector.upgrade.observation import Observation, ObservedWorkload
 from injector.upgrade.observe import MARK, Observer, Watches
 from injector.upgrade.plan import BLOCKED, DONE, RESTART, ROLLOUT, STAYS, Key
 from injector.upgrade.preflight import PACE, WEBHOOK_FAILED, control_plane_fault, preflight
@@ -36,8 +37,6 @@ from injector.upgrade.step import (
     INTERVAL,
     PREFLIGHT_GRACE,
     STABLE_AFTER,
-    Observation,
-    ObservedWorkload,
     mark_of,
     step,
     tag_to_write,
@@ -59,8 +58,9 @@ if TYPE_CHECKING:
     from injector.upgrade.document import Upgrade
     from injector.upgrade.gates import Tokens
     from injector.upgrade.gatewaywave import LabelChange, ObservedGateway
+    from injector.upgrade.observation import GateResult
     from injector.upgrade.state import State
-    from injector.upgrade.step import GateResult, Transition
+    from injector.upgrade.step import Transition
     from injector.upgrade.store import Store, Stored
     from injector.upgrade.survey import Survey, Surveyor
 

@@ -22,18 +22,11 @@ from injector.errors import UsageError
 from injector.revisions.tags import Tag, tag_annotations
 from injector.upgrade.commands import apply_command, retry_workload, skip_workload
 from injector.upgrade.gatewaywave import LabelChange, ObservedGateway
+from injector.upgrade.observation import Observation, ObservedWorkload
 from injector.upgrade.plan import BLOCKED, RESTART, STAYS, Key
 from injector.upgrade.remaining import gateways_left
 from injector.upgrade.state import INCOMPLETE, PAUSED, Remaining, State, TagBefore, needs_approval, new_state
-from injector.upgrade.step import (
-    Observation,
-    ObservedWorkload,
-    mark_of,
-    step,
-    tag_to_write,
-    wants_gateways,
-    wants_remaining,
-)
+from injector.upgrade.step import mark_of, step, tag_to_write, wants_gateways, wants_remaining
 from tests.upgrade.fleets import NEW, OLD, PROD, upgrade
 
 INTERVAL: Final = 2.0

@@ -14,6 +14,7 @@ from injector.istio.revision import Revision
 from injector.revisions.tags import Tag
 from injector.upgrade.commands import apply_command
 from injector.upgrade.document import INJECTED_GATEWAYS, Upgrade
+from injector.upgrade.observation import ObservedWorkload
 from injector.upgrade.plan import Entry, Plan, Restart, Workload, make_plan, restart_of, tag_in_wave
 from injector.upgrade.state import (
     CHECKING,
@@ -29,7 +30,7 @@ from injector.upgrade.state import (
     new_state,
     waves_of,
 )
-from injector.upgrade.step import ObservedWorkload, mark_of, step
+from injector.upgrade.step import mark_of, step
 from tests.factories import make_pod
 from tests.revisions.fakes import WITH_GATEWAY, revision_of
 from tests.upgrade.fleets import NEW, OLD, PROD, fleet, upgrade, workload

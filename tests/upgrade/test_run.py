@@ -20,11 +20,11 @@ from injector.upgrade import plan
 from injector.upgrade import run as upgrade_run
 from injector.upgrade.commands import retry_workload, skip_workload
 from injector.upgrade.events import EVENTS
+from injector.upgrade.observation import GateResult
 from injector.upgrade.observe import Watches
 from injector.upgrade.plan import Key, Workload
 from injector.upgrade.run import Runner
 from injector.upgrade.state import ABORTED, COMPLETED, INCOMPLETE, MOVING, PAUSED, State, new_state
-from injector.upgrade.step import GateResult
 from injector.upgrade.store import UPGRADES, Store
 from injector.upgrade.tag import TagView, tag_data
 from tests.cluster.fakeapi import refusal

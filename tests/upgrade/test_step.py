@@ -12,6 +12,7 @@ from injector.revisions.tags import Tag
 from injector.upgrade.commands import apply_command, retry_workload, skip_workload
 from injector.upgrade.document import Upgrade
 from injector.upgrade.gatewaywave import ObservedGateway
+from injector.upgrade.observation import GateResult, Observation, ObservedWorkload
 from injector.upgrade.plan import Key, prepare_tag, tag_in_wave
 from injector.upgrade.state import (
     ABORTED,
@@ -34,16 +35,7 @@ from injector.upgrade.state import (
     new_state,
     read_state,
 )
-from injector.upgrade.step import (
-    GateResult,
-    Observation,
-    ObservedWorkload,
-    Transition,
-    mark_of,
-    step,
-    wants_gates,
-    wants_preflight,
-)
+from injector.upgrade.step import Transition, mark_of, step, wants_gates, wants_preflight
 from tests.upgrade.fleets import NEW, OLD, PROD, upgrade
 
 NOW = 1000.0
