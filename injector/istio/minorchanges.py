@@ -8,6 +8,7 @@ upgrade notes that a variable restores.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -422,9 +423,12 @@ def proxy_version_breaks(envoy_filters: Sequence[Object], source: str, target: s
 def _signature(envoy_filter: Object, patch: Object) -> tuple[str, ...]:
     """Return what a patch changes. Patches of one signature for other versions replace each other."""
     match = mapping_at(patch, "match")
+    # Without a name, it is what the patch matches, such as a cluster.
     name = mapping_at(patch, "patch", "value").get("name") or "/".join(_matched_names(patch))
+    others = {key: value for key, value in match.items() if key not in ("proxy", "context")}
+    what = name or json.dumps(others, sort_keys=True, default=str)
     place = mapping_at(envoy_filter, "metadata").get("namespace", "")
-    return str(place), str(patch.get("applyTo")), str(match.get("context", "ANY")), str(name)
+    return str(place), str(patch.get("applyTo")), str(match.get("context", "ANY")), str(what)
 
 
 def _matches_version(patch: Object, version: str) -> bool | None:

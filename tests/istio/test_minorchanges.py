@@ -117,6 +117,26 @@ def test_patches_for_the_proxies_of_one_version_only(filters: list[dict[str, Any
 
 
 @pytest.mark.parametrize(
+    ("cluster", "count"),
+    [({"service": "web", "portNumber": 80}, 0), ({"service": "db"}, 1), ({"service": "web", "portNumber": 81}, 1)],
+)
+def test_a_patch_of_another_cluster_replaces_none_for_old_proxies(cluster: dict[str, Any], count: int) -> None:
+    def cluster_patch(cluster: dict[str, Any], proxy: dict[str, str]) -> dict[str, Any]:
+        return {
+            "applyTo": "CLUSTER",
+            "match": {"context": "SIDECAR_OUTBOUND", "proxy": proxy, "cluster": cluster},
+            "patch": {"operation": "MERGE", "value": {"connect_timeout": "1s"}},
+        }
+
+    patches = [
+        cluster_patch({"portNumber": 80, "service": "web"}, {"proxyVersion": r"^1\.28"}),
+        cluster_patch(cluster, {}),
+    ]
+    envoy_filter = {"kind": "EnvoyFilter", "metadata": {"name": "x"}, "spec": {"configPatches": patches}}
+    assert len(proxy_version_breaks([envoy_filter], "1.28.3", "1.30.1", ROOT)) == count
+
+
+@pytest.mark.parametrize(
     ("source", "target", "proxies", "cni", "rules"),
     [
         ((1, 28), (1, 30), {(1, 28): 5, (1, 30): 1}, (1, 30), []),
