@@ -144,6 +144,17 @@ def test_what_admission_plugins_set_is_no_drift() -> None:
     assert drift({**ranged, "metadata": {**ranged["metadata"], "annotations": noted}}) == Drift(CURRENT)
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "is_drift"),
+    [("", "@sha256:0a1b", False), ("", "1", True), ("docker.io/", "@sha256:0a1b", True)],
+)
+def test_a_digest_that_another_webhook_appended_to_the_image_is_no_drift(
+    before: str, after: str, *, is_drift: bool
+) -> None:
+    pod = running()
+    assert bool(drift(changed_proxy(pod, image=f"{before}{proxy_of(pod)['image']}{after}")).kinds) is is_drift
+
+
 def test_a_container_that_another_webhook_added_is_no_drift() -> None:
     pod = running()
     listed = [*pod["spec"]["containers"], make_container("vault-agent", ports=[{"containerPort": 8200}])]

@@ -138,6 +138,8 @@ def _of_others(change: Change, *, ranged: bool) -> bool:
         return field.startswith(("env[", "volumeMounts")) or (ranged and change.kind == "resources")
     if change.kind == "env":
         return any(f".env[{name}]" in change.path for name in _ABOUT_THE_POD)
+    if change.path.endswith(".image"):
+        return str(change.old).startswith(f"{change.new}@")  # a policy has appended the digest
     return change.path.endswith(".imagePullPolicy") and change.old == _ALWAYS
 
 
