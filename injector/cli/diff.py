@@ -65,7 +65,7 @@ from injector.fleet.manifests import SUFFIXES, WorkloadFiles
 from injector.fleet.minors import MinorChanges
 from injector.fleet.view import build_routed, build_view, read_revisions, read_routes
 from injector.hints import EXAMPLES, count_of, first_of
-from injector.injection.result import Answer, Injected
+from injector.injection.result import Answer, Injected, Unanswered
 from injector.injection.tools.podchanges import ABSENT, KINDS, Change, hiding_of
 from injector.kube.escaping import escape_line, printable
 from injector.kube.podsecurity import level_of
@@ -422,9 +422,16 @@ def _format(compared: _Compared, output: str) -> str:
 
 
 def _unified_diff(comparison: Comparison, old: str, new: str) -> str:
-    """Return the unified diff of the two pods. A refused pod has no lines, and a pod that is not injected is unchanged."""
+    """Return the unified diff of the two pods. A refused pod has no lines, and a pod that is not injected is unchanged.
+
+    Without an answer there is no pod to compare, and the reason stands in its place.
+    """
     before, after = (_pod_lines(comparison.pod, answer) for answer in (comparison.old, comparison.new))
     labels = [f"{name}/{comparison.workload}" for name in (old, new)]
+    answers = zip((old, new), (comparison.old, comparison.new), strict=True)
+    reasons = [f"# {name}: {answer.detail}\n" for name, answer in answers if isinstance(answer, Unanswered)]
+    if reasons:
+        return "".join((f"--- {labels[0]}\n+++ {labels[1]}\n", *reasons))
     lines = list(difflib.unified_diff(before, after, labels[0], labels[1]))
     if not lines:
         return f"--- {labels[0]}\n+++ {labels[1]}\n# only hidden values differ\n"

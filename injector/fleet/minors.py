@@ -239,8 +239,8 @@ def _minor_of_image(image: str) -> Minor | None:
 
 def _version(revision: Revision) -> str:
     """Return the complete version of a revision's proxies, as ``1.28.3``; the first one of its minor if its tag does not tell."""
-    match = _VERSION.match(revision.values.tag)
-    return f"{format_minor(revision.minor)}.0" if match is None else match[0]
+    match, minor = _VERSION.match(revision.values.tag), format_minor(revision.minor)
+    return match[0] if match is not None and match[0].startswith(f"{minor}.") else f"{minor}.0"
 
 
 def _istiod_variables(revision: Revision) -> Mapping[str, Any]:

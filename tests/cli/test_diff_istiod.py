@@ -209,6 +209,18 @@ def test_an_answer_that_is_not_one_is_a_difference_with_its_reason(proxied: Prox
     assert "1 of 2 workloads differs" in result.stdout
 
 
+def test_an_answer_that_is_not_one_has_no_lines_in_a_unified_diff(proxied: Proxied) -> None:
+    proxied(lambda _, review: answer(review, uid="other"))
+
+    lines = live("-o", "unified").stdout.splitlines()
+    assert lines[:3] == [
+        "--- istiod/1-30/Deployment shop/lone",
+        "+++ 1-30/Deployment shop/lone",
+        "# istiod/1-30: no answer: its answer is to another review: the uid differs",
+    ]
+    assert len(lines) == 6
+
+
 @pytest.mark.parametrize("make", [answer, lambda review: patching(review, []), lambda review: patching(review, None)])
 def test_a_pod_that_istiod_leaves_alone_is_a_difference(proxied: Proxied, make: Callable[[Review], bytes]) -> None:
     proxied(lambda _, review: make(review))
