@@ -27,10 +27,11 @@ from injector.gotemplate.lexer import tokens
 from injector.gotemplate.parser import parse_template
 from injector.injection.data import native_sidecar, template_data
 from injector.injection.guard import TemplateGuard
-from injector.injection.pipeline import admitted_pod, check_valid, finish, inject_pod, webhook_parameters
+from injector.injection.pipeline import admitted_pod, check_valid, inject_pod, webhook_parameters
 from injector.injection.policy import injection_required
 from injector.injection.render import OverlayTemplates
 from injector.injection.result import RequestFacts
+from injector.injection.steps.postprocess import finish
 from injector.istio.config import SIDECAR_TEMPLATE_NAME
 from injector.istio.template import go_functions
 from injector.kube.admission import decode

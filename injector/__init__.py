@@ -76,7 +76,7 @@ One request, in ``webhook/``, then in ``injection/``::
                                 kube.overlay:Overlay.merge_over  laid over the pod
                                     kube.strategicpatch:strategic_merge  an overlay with directives
                             injection.guard:TemplateGuard.check  no value of the pod breaks out of the template
-                        injection.pipeline:finish                overrides, probes, metrics, status, order: injection/steps/
+                        injection.steps.postprocess:finish       overrides, probes, metrics, status, order
                     injection.pipeline:check_valid           the API server would accept the pod
                         kube.podvalidation:new_faults
                     kube.jsonpatch:create_patch

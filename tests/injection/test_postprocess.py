@@ -14,7 +14,9 @@ from injector.injection.data import (
     parse_block,
     proxy_ids,
 )
-from injector.injection.pipeline import (
+from injector.injection.pipeline import webhook_parameters
+from injector.injection.result import RequestFacts
+from injector.injection.steps.postprocess import (
     cluster_info,
     keep_env_order,
     metadata,
@@ -22,9 +24,7 @@ from injector.injection.pipeline import (
     prometheus_merge,
     reorder,
     rewrite_probes,
-    webhook_parameters,
 )
-from injector.injection.result import RequestFacts
 from injector.injection.steps.prometheus import (
     SECURE_PORT,
     is_enabled,
