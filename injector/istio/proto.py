@@ -6,7 +6,7 @@ oneof, the last declared one counts. Null leaves a field unset, and is the zero 
 
 Plain forms: fields by JSON name, enums as numbers, durations as nanoseconds, wrapped scalars as the scalar, messages as nested mappings.
 
-``meshschema.json`` has the descriptors of istio.io/api: those of 1.31.0, a field that its branch master added, and the
+``meshschema.json`` has the descriptors of istio.io/api: those of 1.32.0, and the
 fields of MeshConfig and ProxyConfig that later minors dropped. ``first`` and ``last`` are the minors that have a field or an enum value;
 other minors ignore the field, and refuse the value. ``oneofFirst`` is the first minor in which a field belongs to its oneof.
 """

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from injector.errors import AnnotationError, ConfigError
-from injector.istio.behaviours import Minor
+from injector.istio.behaviours import DEVELOPMENT, Minor
 from injector.istio.mesh import (
     MESH_DEFAULTS,
     PROXY_DEFAULTS,
@@ -23,6 +23,7 @@ from injector.istio.mesh import (
     proto_to_json,
 )
 from injector.istio.proto import MESH_CONFIG, PROXY_CONFIG, Message, message_type
+from injector.kube.yaml import load_yaml
 from tests.cases import cases
 
 NEWEST: Minor = (1, 31)
@@ -49,11 +50,25 @@ def test_an_empty_mesh_config_has_the_defaults_of_its_minor(text: str | None, mi
     assert parse_mesh_config(text, minor).values == default_mesh_config(minor)
 
 
-def test_a_field_of_the_minor_in_development_is_not_read_before() -> None:
-    text = "defaultInboundHttpRetryPolicy: {attempts: 3, backoff: 25ms}"
-    field = "defaultInboundHttpRetryPolicy"
-    assert field not in parse_mesh_config(text, NEWEST).values
-    assert parse_mesh_config(text, (1, 32)).values[field] == {"attempts": 3, "backoff": 25_000_000}
+@pytest.mark.parametrize(
+    "text",
+    [
+        "defaultInboundHttpRetryPolicy: {attempts: 3, backoff: 0.025s}",
+        "defaultTrafficPolicy: {outlierDetection: {failurePercentageThreshold: 50}}",
+        "ca: {tlsSettings: {caCertCredentialName: own}}",
+    ],
+)
+def test_a_field_of_the_minor_in_development_is_not_read_before(text: str) -> None:
+    before, after = (parse_mesh_config(text, minor).json_value() for minor in (NEWEST, DEVELOPMENT))
+    assert before != after
+    assert after.items() >= load_yaml(text, where="").items()
+
+
+def test_proxies_get_a_field_of_the_minor_in_development_not_before() -> None:
+    text = "defaultConfig: {tracing: {tlsSettings: {mode: SIMPLE, caCertCredentialName: own}}}"
+    before, after = (_written(parse_mesh_config(text, minor), minor) for minor in (NEWEST, DEVELOPMENT))
+    assert before["tracing"]["tlsSettings"] == {"mode": "SIMPLE"}
+    assert after["tracing"]["tlsSettings"] == {"mode": "SIMPLE", "caCertCredentialName": "own"}
 
 
 @pytest.mark.parametrize("text", ["a", "[]", "1"])

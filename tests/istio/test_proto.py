@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -294,18 +295,34 @@ def test_no_message_names_a_field_twice() -> None:
         assert len(names) == len(set(names))
 
 
-def test_every_type_that_a_mesh_config_reaches_is_in_the_schema() -> None:
+def _reached() -> set[str]:
+    """Return the messages that a mesh config reaches."""
     reached: set[str] = set()
     todo = [MESH_CONFIG]
     while todo:
         name = todo.pop()
         reached.add(name)
-        for field in message_type(name).fields:
-            if field.kind == "enum":
-                assert enum_type(field.type).numbers
-            elif field.kind == "message" and field.type not in reached:
-                todo.append(field.type)
+        todo += [field.type for field in message_type(name).fields if field.kind == "message"]
+        todo = [name for name in todo if name not in reached]
+    return reached
+
+
+def test_every_type_that_a_mesh_config_reaches_is_in_the_schema() -> None:
+    reached = _reached()
     assert PROXY_CONFIG in reached
+    fields = [field for name in reached for field in message_type(name).fields]
+    assert all(enum_type(field.type).numbers for field in fields if field.kind == "enum")
+
+
+def _camel_case(name: str) -> str:
+    """Return the Go name of a field, as protoc-gen-go makes it (GoCamelCase in internal/strs)."""
+    return re.sub("(?:_(?=[a-z]))?([A-Za-z])([a-z]*)", lambda match: match[1].upper() + match[2], name)
+
+
+def test_each_field_has_the_go_name_that_the_generator_makes_of_its_own() -> None:
+    fields = [field for name in _reached() for field in message_type(name).fields]
+    assert {field.proto: field.go for field in fields if field.go != _camel_case(field.proto)} == {}
+    assert {"Consecutive_5XxErrors", "SdsUseK8SSaJwt"} <= {field.go for field in fields}
 
 
 def test_an_unknown_type_is_a_key_error() -> None:
