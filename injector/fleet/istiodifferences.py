@@ -66,7 +66,8 @@ def _breaks_out(pair: _Pair) -> bool:
 
 
 def _has_two_proxies(pair: _Pair) -> bool:
-    return all(any(item.get("name") == c.PROXY for item in c.containers_of(pair.pod, kind)) for kind in _LISTS)
+    pods = [pair.pod, *([pair.ours.shared_pod] if isinstance(pair.ours, Injected) else [])]
+    return any(all(c.find(c.PROXY, c.containers_of(pod, kind)) is not None for kind in _LISTS) for pod in pods)
 
 
 def _keeps_deleted(pair: _Pair) -> bool:

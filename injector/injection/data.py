@@ -311,14 +311,14 @@ def keep_assigned_user(injected: c.Pod, pod: c.Pod) -> c.Pod:
     Istio's patch starts from the pod without them, so they stay at the place of the proxy. If another container takes that place,
     Istio's patch can leave them there; here they go.
     """
-    for kind in ("containers", "initContainers"):
-        for before, after in zip(c.containers_of(pod, kind), c.containers_of(injected, kind), strict=False):
-            if before.get("name") == after.get("name") == c.PROXY:
-                context = before.get("securityContext") or {}
-                assigned = {key: context[key] for key in _ASSIGNED if key in context}
-                return c.with_container(
-                    injected, {**after, "securityContext": {**assigned, **(after.get("securityContext") or {})}}
-                )
+    kind = "containers" if c.find(c.PROXY, c.containers_of(pod)) is not None else "initContainers"
+    items = c.containers_of(injected, kind)
+    for index, (before, after) in enumerate(zip(c.containers_of(pod, kind), items, strict=False)):
+        if before.get("name") == after.get("name") == c.PROXY:
+            context = before.get("securityContext") or {}
+            assigned = {key: context[key] for key in _ASSIGNED if key in context}
+            proxy = {**after, "securityContext": {**assigned, **(after.get("securityContext") or {})}}
+            return c.with_spec(injected, **{kind: [*items[:index], proxy, *items[index + 1 :]]})
     return injected
 
 

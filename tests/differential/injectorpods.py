@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from injector.kube.typed import prune
 from tests.differential.proxyconfigs import ProxyConfigs
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from injector.kube.typed import FieldName
     from tests.differential.dice import Dice
@@ -44,10 +46,26 @@ ANNOTATIONS: Mapping[str, Values] = {
     "sidecar.istio.io/componentLogLevel": LEVELS,
     "sidecar.istio.io/agentLogLevel": LEVELS,
     "sidecar.istio.io/bootstrapOverride": ("my-config", ""),
-    "sidecar.istio.io/userVolume": ('{"own":{"emptyDir":{}}}', '[{"name":"own","emptyDir":{}}]', "{}", "", "x"),
+    "sidecar.istio.io/userVolume": (
+        '{"own":{"emptyDir":{}}}',
+        '[{"name":"own","emptyDir":{}}]',
+        '{"own":null}',
+        '{"own":{"secret":{"secretName":"s","optional":true}},"istio-envoy":{"hostPath":{"path":"/own"}}}',
+        '{"own":{"emptyDir":{}},"own":{"hostPath":{"path":"/own"}}}',
+        '{"own":[]}',
+        '{"own":{"emptyDir":{"sizeLimit":1.50}}}',
+        "null",
+        "{}",
+        "",
+        "x",
+    ),
     "sidecar.istio.io/userVolumeMount": (
         '{"own":{"mountPath":"/own"}}',
         '[{"name":"own","mountPath":"/own"}]',
+        '{"own":{"mountPath":"/own","readOnly":true},"data":{"mountPath":"/etc/istio/proxy","subPath":"a"}}',
+        '{"own":{"mountPath":"/own","readOnly":"true"}}',
+        '{"own":null}',
+        "null",
         "{}",
         "x",
     ),
@@ -56,6 +74,8 @@ ANNOTATIONS: Mapping[str, Values] = {
     "sidecar.istio.io/rewriteAppHTTPProbers": SWITCHES,
     "sidecar.istio.io/discoveryAddress": ("istiod.other:15012",),
     "sidecar.istio.io/statsInclusionPrefixes": ("cluster",),
+    "sidecar.istio.io/statsInclusionRegexps": (r"a\\.b.*",),
+    "sidecar.istio.io/statsHistogramBuckets": ('{"istio":[1,5]}', "x"),
     "sidecar.istio.io/extraStatTags": ("a,b",),
     "sidecar.istio.io/controlPlaneAuthPolicy": ("NONE", "MUTUAL_TLS"),
     "status.sidecar.istio.io/port": ("15020", "0", "15021", "", "x", "65536", " 1"),
@@ -86,6 +106,10 @@ ANNOTATIONS: Mapping[str, Values] = {
     "prometheus.io/port": ("8080", "15020", "", "x"),
     "prometheus.io/path": ("/metrics", ""),
     "prometheus_io_path": ("/other",),
+    "prometheus-io.scrape": ("true", "false"),
+    "prometheus.io.port": ("9090", "15020"),
+    "Prometheus.io/port": ("9091",),
+    "prometheus.istio.io.scrape.targets": ("9092:/b",),
     "prometheus.istio.io/scrape-targets": (
         "8080:/metrics,9090",
         " 8080 : /a:b , ,",
@@ -121,12 +145,25 @@ ANNOTATIONS: Mapping[str, Values] = {
         "sidecar,gateway",
         "waypoint",
         "kube-gateway",
+        "sidecar,",
+        ",",
+        "SIDECAR",
+        "gateway,sidecar",
+        "gateway , gateway",
+        "spire",
+        "sidecar,spire",
+        "grpc-simple,sidecar",
+        "agentgateway-waypoint",
     ),
     "resource.opentelemetry.io/service.namespace": ("ns", ""),
     "resource.opentelemetry.io/service.version": ("2",),
     "ambient.istio.io/redirection": ("disabled",),
     "proxy.istio.io/overrides": (
         '{"containers":[{"name":"istio-proxy","image":"own","resources":{}}]}',
+        '{"containers":[{"name":"app","env":[{"name":"A","value":"old"}]}],"initContainers":[{"name":"istio-init","image":"own"}]}',
+        '{"initContainers":[{"name":"istio-proxy","image":"own","restartPolicy":"Always"},{"name":"istio-validation"}]}',
+        '{"containers":[{"image":"nameless"}],"other":1}',
+        '{"containers":{}}',
         "null",
         "{}",
         "x",
@@ -138,9 +175,55 @@ ANNOTATIONS: Mapping[str, Values] = {
         "{}",
         '{"containers":null}',
         '{"containers":["second"],"initContainers":["more"],"volumes":["data"],"imagePullSecrets":["own"]}',
+        '{"containers":["app","none"],"revision":"old"}',
+        '{"containers":["second"],"revision":7}',
     ),
+    "ambient.istio.io/bypass-inbound-capture": ("true",),
+    "istio.io/dataplane-mode": ("ambient",),
+    "resource.opentelemetry.io/service.instance.id": ("i", ""),
+    "container.apparmor.security.beta.kubernetes.io/istio-proxy": ("unconfined",),
     "example.com/own": ("value", "a: b", '{"a":"b"}', "x\ny", "<&>é"),
 }
+ODD: Values = (
+    *("", " ", "null", "~", "yes", "1.0", "0x1F", "1e3", ".inf", "2001-01-01", "x" * 300, "|", ">", "?", "---", "..."),
+    *(
+        "- x",
+        "a: b",
+        "a:b",
+        "a #b",
+        "#b",
+        "'",
+        '"',
+        "it's",
+        'say "a"',
+        "\\",
+        "\\n",
+        "a\nb",
+        "a\n  b: c",
+        "\n",
+        "\ta",
+        "a\r\nb",
+    ),
+    *(
+        "{a: b}",
+        "{",
+        "}",
+        "[a",
+        "]",
+        ",",
+        "&a",
+        "*a",
+        "!a b",
+        "!!int x",
+        "%a",
+        "@a",
+        "`a`",
+        "{{ .Spec }}",
+        "$(POD_NAME)",
+    ),
+    *("<&>é", "\u2028", "a\x85b", "\x7f", "\x01", "\ufeffa", "\U0001f600", "a%sb"),
+)
+"""Texts that mean something to YAML, JSON, templates or formats, for any annotation."""
 CONFIGS: Values = (
     "",
     "x",
@@ -184,7 +267,27 @@ LABELS: Mapping[str, Values] = {
     "pod-template-hash": ("5d8f7c", ""),
     "rollouts-pod-template-hash": ("5d8f7c",),
     "deploymentconfig": ("web",),
+    "service.istio.io/workload-name": ("own", ""),
+    "networking.istio.io/gatewayPort": ("15443",),
+    "istio.io/use-waypoint": ("none",),
+    "topology.istio.io/subzone": ("sub",),
+    "istio-locality": ("region.zone",),
 }
+ODD_LABELS: Values = ("a: b", '"', "x" * 64, "-x", "_.-", "a-", "é", "1", "null", "a\nb")
+"""Values of labels of which the API server refuses most, after its webhooks."""
+NAMES: Sequence[Mapping[str, str]] = (
+    {"name": "web"},
+    {"name": "web"},
+    {"name": "web"},
+    {"name": "web-5d8f7c-abcde", "generateName": "web-5d8f7c-"},
+    {"name": ""},
+    {"name": "web-0"},
+    {"generateName": "web-"},
+    {"generateName": "web-5d8f7c"},
+    {"generateName": "-"},
+    {"generateName": "a" * 70 + "-5d8f7c-"},
+)
+"""What few pods have in the place of a name that is generated for a ReplicaSet."""
 OWNERS = (
     ("apps/v1", "ReplicaSet", "web-5d8f7c"),
     ("apps/v1", "ReplicaSet", "web"),
@@ -199,6 +302,20 @@ OWNERS = (
     ("apps/v1", "ReplicaSet", "5d8f7c"),
     ("v1", "Node", "node"),
     ("example.com/v1", "Own", ""),
+    ("batch/v1", "Job", "web-123456789"),
+    ("batch/v1", "Job", "web-12345678901"),
+    ("batch/v1", "Job", "-27182818"),
+    ("batch/v1", "Job", "web.a-2718281x"),
+    ("batch/v1", "CronJob", "web-27182818"),
+    ("apps.openshift.io/v1", "DeploymentConfig", "web"),
+    ("v1", "ReplicationController", "web-1-deploy"),
+    ("v1", "ReplicationController", "web"),
+    ("v1", "ReplicationController", "web-"),
+    ("", "ReplicaSet", "web-5d8f7c"),
+    ("argoproj.io/v1alpha1", "ReplicaSet", "web-5d8f7c"),
+    ("apps/v1", "ReplicaSet", "-5d8f7c"),
+    ("apps/v1", "ReplicaSet", "web-5d8f7c-5d8f7c"),
+    ("a.b/c/d", "OWN", "Web"),
 )
 CONTAINER_PORTS = (
     {"containerPort": 15090, "protocol": "TCP", "name": "http-envoy-prom"},
@@ -206,10 +323,50 @@ CONTAINER_PORTS = (
     {"containerPort": 8080, "name": "http"},
     {"containerPort": 9, "protocol": "UDP"},
     {"containerPort": 443, "protocol": "TCP"},
+    {"containerPort": 8081, "name": "http"},
+    {"containerPort": 0, "name": "none", "hostIP": "127.0.0.1"},
 )
-IMAGES = ("app:1", "registry:5000/app", "app@sha256:abc", "app:2@sha256:abc", "")
+IMAGES = (
+    "app:1",
+    "app:1",
+    "registry:5000/app",
+    "app@sha256:abc",
+    "app:2@sha256:abc",
+    "",
+    "auto",
+    "a:b:c@d@e/f",
+    "app:",
+)
 PROXY_IMAGES = ("auto", "auto", "auto", "own/proxy:1", "")
-PATHS = ("/ready", "/a?b=c", "", "/app-health/app/readyz")
+PATHS = ("/ready", "/a?b=c", "", "/app-health/app/readyz", "/app-health/app/livez", "ready", "/<&>é")
+ODD_NAMES = ("", 'x"y', "a b", "APP", "app", "app/1", "1", "null", "istio-proxy-2", "é", LONG)
+"""Names of containers of which the API server refuses most, after its webhooks."""
+PROBES: Sequence[Mapping[str, Any]] = (
+    {},
+    {"timeoutSeconds": 3},
+    {"periodSeconds": 5},
+    {"initialDelaySeconds": 3, "failureThreshold": 1, "successThreshold": 2},
+    {"terminationGracePeriodSeconds": 5, "timeoutSeconds": 0},
+    {"timeoutSeconds": -1},
+)
+GRPC: Sequence[Mapping[str, Any]] = (
+    {"port": 8080, "service": "s"},
+    {"port": 8080},
+    {"port": 15020, "service": ""},
+    {"port": 0},
+)
+URLS: Values = (
+    "/inject/cluster/c1/net/n1",
+    "/inject/cluster/c%2Fd",
+    "/inject/net/a--slash--b/",
+    "/inject/cluster/c1/own/x/Own/y",
+    "/inject/net/n1/odd",
+    "/inject/cluster/%20c%C3%A9/net/%25",
+    "/inject/net/n--slash----slash--/cluster/--slash--/pod_name/p",
+    "/inject/:ENV:A=b:ENV:=x:ENV:cluster=c=1:ENV:",
+    "/inject/:ENV:net=n/1:ENV:own",
+)
+"""Paths of webhooks with variables for the proxy."""
 
 
 INIT_CONTAINERS = (
@@ -277,7 +434,7 @@ RARE_METADATA: Mapping[str, Sequence[Any]] = {
 class Pods:
     """Makes pods as the API server would accept most of them; containers have no fields that are ``missing`` in a minor's Kubernetes."""
 
-    def __init__(self, dice: Dice, missing: Collection[FieldName] = ()) -> None:
+    def __init__(self, dice: Dice, missing: AbstractSet[FieldName] = frozenset()) -> None:
         self.dice = dice
         self.missing = missing
         self.configs = ProxyConfigs(dice)
@@ -285,16 +442,20 @@ class Pods:
     def pod(self) -> dict[str, Any]:
         """One pod."""
         dice = self.dice
-        metadata: dict[str, Any] = {"name": "web"} if dice.happens(0.3) else {"generateName": "web-5d8f7c-"}
-        annotations = self.some_of(ANNOTATIONS)
+        metadata: dict[str, Any] = dict(dice.one_of(NAMES)) if dice.happens(0.4) else {"generateName": "web-5d8f7c-"}
+        annotations, labels = self.some_of(ANNOTATIONS), self.some_of(LABELS)
         if dice.happens(0.4):
             annotations["proxy.istio.io/config"] = (
                 dice.one_of(CONFIGS) if dice.happens(0.05) else self.configs.text(0.005)
             )
-        for key, result in (("annotations", annotations), ("labels", self.some_of(LABELS))):
+        if dice.happens(0.15):
+            annotations[dice.one_of(list(ANNOTATIONS))] = dice.one_of(ODD)
+        if dice.happens(0.03):
+            labels[dice.one_of(list(LABELS))] = dice.one_of(ODD_LABELS)
+        for key, result in (("annotations", annotations), ("labels", labels)):
             metadata |= {key: result} if result else {}
         if dice.happens(0.5):
-            metadata["ownerReferences"] = [self.owner() for _ in range(dice.one_of((1, 1, 1, 2)))]
+            metadata["ownerReferences"] = [self.owner() for _ in range(dice.one_of((1, 1, 1, 1, 2, 0, 3)))]
         metadata |= {key: dice.one_of(RARE_METADATA[key]) for key in dice.some_of(list(RARE_METADATA), 0.02)}
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": self.spec()}
 
@@ -314,6 +475,11 @@ class Pods:
         """The spec of a pod."""
         dice = self.dice
         names = dice.one_of((["app"], ["app"], ["app", "second"], ["app", "istio-proxy"], ["istio-proxy", "app"]))
+        if dice.happens(0.04):
+            names = dice.one_of(
+                ([], ["istio-proxy"], ["app", "app"], ["istio-proxy", "app", "istio-proxy"], ["app", "istio-init"])
+            )
+        names = [dice.one_of(ODD_NAMES) if dice.happens(0.01) else name for name in names]
         spec: dict[str, Any] = {"containers": [self.container(name) for name in names]}
         if dice.happens(0.3):
             inits = dice.one_of((*INIT_CONTAINERS, ["log"]))
@@ -335,7 +501,13 @@ class Pods:
                     }
                 ],
             ),
-            "imagePullSecrets": ([{"name": "registry"}], [{"name": "own"}, {"name": "registry"}], [{}]),
+            "imagePullSecrets": (
+                [{"name": "registry"}],
+                [{"name": "own"}, {"name": "registry"}],
+                [{}],
+                [{"name": "pull"}],
+                [{"name": "own"}, {"name": "own"}, {"name": "pull"}],
+            ),
             "securityContext": (
                 {"fsGroup": 7},
                 {"runAsUser": 7, "runAsNonRoot": True},
@@ -346,6 +518,8 @@ class Pods:
                     "fsGroupChangePolicy": "Always",
                 },
                 {"windowsOptions": {"runAsUserName": "own"}, "seccompProfile": {"type": "RuntimeDefault"}},
+                {"appArmorProfile": {"type": "Localhost", "localhostProfile": "own"}, "runAsGroup": 0},
+                {"seLinuxOptions": {"level": "s0"}, "supplementalGroupsPolicy": "Strict", "runAsUser": 0},
                 {},
             ),
             "serviceAccountName": ("web",),
@@ -366,10 +540,11 @@ class Pods:
             result["ports"] = [dict(port) for port in dice.some_of(CONTAINER_PORTS)]
         for kind in ("readinessProbe", "livenessProbe", "startupProbe") if probes else ():
             if dice.happens(0.25):
-                result[kind] = self.handler() | dice.one_of(({}, {"timeoutSeconds": 3}, {"periodSeconds": 5}))
+                result[kind] = {**self.handler(), **dice.one_of(PROBES)}
         if dice.happens(0.15):
             hooks = {"preStop": self.handler(lifecycle=True), "postStart": self.handler(lifecycle=True)}
             result["lifecycle"] = {key: hooks[key] for key in dice.some_of(list(hooks))}
+            result["lifecycle"] |= {"stopSignal": "SIGUSR1"} if dice.happens(0.1) else {}
         options: dict[str, Sequence[Any]] = {
             "env": (
                 [{"name": "A", "value": "b"}],
@@ -381,14 +556,32 @@ class Pods:
                     {"name": "POD_NAMESPACE", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}},
                 ],
                 [{"name": "ENVOY_SECURE_MERGED_METRICS_PORT", "value": dice.one_of(("15091", "0", ""))}],
+                [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}, {"name": "", "value": "x"}],
+                [
+                    {"name": "TRUST_DOMAIN"},
+                    {"name": "F", "valueFrom": {"fileKeyRef": {"volumeName": "v", "path": "p", "key": "k"}}},
+                ],
             ),
-            "resources": ({"limits": {"cpu": "1"}}, {"requests": {"memory": "1Gi"}}, {"limits": {"own.com/gpu": 1}}),
+            "resources": (
+                {"limits": {"cpu": "1"}},
+                {"requests": {"memory": "1Gi"}},
+                {"limits": {"own.com/gpu": 1}},
+                {"limits": {"cpu": 1.5, "memory": 1000000000}, "requests": {"cpu": "1000m", "memory": "0.5Gi"}},
+                {"claims": [{"name": "own", "request": "r"}]},
+                {},
+            ),
             "securityContext": (
                 {"runAsUser": 1000},
                 {"runAsUser": 0, "runAsGroup": 3},
                 {"privileged": True},
                 {"runAsUser": 1337},
                 {"capabilities": {"add": ["NET_ADMIN"], "drop": []}, "procMount": "Default"},
+                {"runAsGroup": 7, "allowPrivilegeEscalation": True, "readOnlyRootFilesystem": False},
+                {
+                    "seccompProfile": {"type": "Unconfined"},
+                    "appArmorProfile": {"type": "Unconfined"},
+                    "runAsNonRoot": False,
+                },
                 {},
             ),
             "envFrom": ([{"configMapRef": {"name": "own"}, "prefix": "P_"}],),
@@ -406,20 +599,23 @@ class Pods:
                 [{"name": "token", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "readOnly": True}],
             ),
             "args": (["x"], []),
-            "restartPolicy": ("Always",),
+            "restartPolicy": ("Always", "OnFailure"),
+            "restartPolicyRules": ([{"action": "Restart", "exitCodes": {"operator": "In", "values": [7]}}],),
         }
-        known = {key: values for key, values in options.items() if ("v1.Container", key) not in self.missing}
-        return result | {key: dice.one_of(values) for key, values in known.items() if dice.happens(0.1)}
+        result |= {key: dice.one_of(values) for key, values in options.items() if dice.happens(0.1)}
+        known: dict[str, Any] = prune(result, "v1.Container", self.missing)
+        return known
 
     def handler(self, *, lifecycle: bool = False) -> dict[str, Any]:
         """A probe's action, or that of a lifecycle hook."""
         dice = self.dice
-        port = dice.one_of((8080, "http", "none", 15020, 80, "8080", "http-envoy-prom", 0))
+        port = dice.one_of((8080, "http", "none", 15020, 80, "8080", "http-envoy-prom", 0, "", -1, 70000))
         http: dict[str, Any] = {"port": port, "path": dice.one_of(PATHS)}
         headers = [{"name": "A", "value": "b"}]
         http |= dice.one_of(({}, {"scheme": "HTTPS"}, {"scheme": "HTTP", "host": "h"}, {"httpHeaders": headers}))
         command = {"exec": {"command": ["true"]}}
         actions: list[dict[str, Any]] = [{"httpGet": http}, {"tcpSocket": {"port": port}}, command]
-        if not lifecycle and ("v1.Probe", "grpc") not in self.missing:
-            actions.append({"grpc": {"port": 8080, "service": "s"}})
+        actions.append({"sleep": {"seconds": 5}} if lifecycle else {"grpc": dict(dice.one_of(GRPC))})
+        if dice.happens(0.05):
+            return dice.one_of(actions) | dice.one_of(actions) if dice.happens(0.7) else {}
         return dice.one_of(actions)

@@ -26,7 +26,7 @@ from injector.istio.revision import Revision, RevisionSettings, build_revision
 from injector.istio.webhooks.paths import PATH_PREFIX
 from injector.revisions.names import parse_path
 from tests.differential.dice import Dice
-from tests.differential.injectorpods import Pods
+from tests.differential.injectorpods import URLS, Pods
 
 Pod: TypeAlias = "dict[str, Any]"
 Answer: TypeAlias = "dict[str, Any]"
@@ -77,9 +77,15 @@ class Case:
 
 
 def random_cases(plane: ControlPlane, seed: str, count: int) -> list[Case]:
-    """Return random pods for a control plane."""
-    maker = Pods(Dice(seed), missing_fields(parse_minor(plane.minor)))
-    return [Case(f"random {number}", as_served(maker.pod())) for number in range(count)]
+    """Return random pods for a control plane, at its own webhook or one of another cluster, whose nodes and namespaces it may not need."""
+    dice, revision = Dice(seed), plane.revision
+    asks_cluster = revision.asks_nodes or revision.openshift
+    paths = [path for path in URLS if not (asks_cluster and "cluster" in path)]
+    maker = Pods(dice, missing_fields(parse_minor(plane.minor)))
+    return [
+        Case(f"random {number}", as_served(maker.pod()), dice.one_of(paths) if dice.happens(0.05) else PATH_PREFIX)
+        for number in range(count)
+    ]
 
 
 def ours(plane: ControlPlane, case: Case) -> Answer:

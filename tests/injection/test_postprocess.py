@@ -11,6 +11,7 @@ from injector.injection import containers as c
 from injector.injection.data import (
     Parameters,
     forget_assigned_user,
+    keep_assigned_user,
     parse_block,
     proxy_ids,
 )
@@ -333,6 +334,13 @@ def test_forgetting_the_user_does_not_change_the_pod() -> None:
     pod = _users(7, 7)
     forget_assigned_user(pod, with_init_containers=True)
     assert pod == _users(7, 7)
+
+
+def test_a_forgotten_user_comes_back_to_the_list_that_had_the_proxy() -> None:
+    pod = _users(7, 7, kind="initContainers")
+    added = {"name": "istio-proxy", "image": "proxy:1"}
+    injected = {"spec": {**pod["spec"], "containers": [*pod["spec"]["containers"], added]}}
+    assert keep_assigned_user(injected, pod) == injected
 
 
 MERGE_METRICS = "prometheus.istio.io/merge-metrics"
