@@ -5,8 +5,6 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -46,24 +44,10 @@ from injector.cli.sources import (
     select_file_revisions,
 )
 from injector.errors import DataError, UsageError
-from injector.fleet.compare import (
-    Comparer,
-    Comparison,
-    Side,
-    changes_of_comparisons,
-    check_comparison,
-    compare_files,
-    compare_injected,
-    injected_in_files,
-    injected_workloads,
-)
-from injector.fleet.dryrun import confirm_items
-from injector.fleet.files import open_reader
-from injector.fleet.groups import group_to_check, groups, tally
+from injector.fleet.groups import groups, tally
 from injector.fleet.istiodoptions import ISTIOD
 from injector.fleet.manifests import SUFFIXES, WorkloadFiles
-from injector.fleet.minors import MinorChanges
-from injector.fleet.view import build_routed, build_view, read_revisions, read_routes
+from injector.fleet.sides import Compared, Sides
 from injector.hints import EXAMPLES, count_of, first_of
 from injector.injection.result import Answer, Injected, Unanswered
 from injector.injection.tools.podchanges import ABSENT, KINDS, Change, hiding_of
@@ -73,13 +57,10 @@ from injector.kube.yaml import dump_yaml
 
 if TYPE_CHECKING:
     from injector.cluster.kubeconfig import Kubeconfig
-    from injector.cluster.resources import ObjectReader
-    from injector.fleet.files import ReaderSession
+    from injector.fleet.compare import Comparison, Side
     from injector.fleet.istiodoptions import IstiodOptions
-    from injector.fleet.sources import RevisionList, RevisionSources
-    from injector.fleet.view import ClusterView
+    from injector.fleet.sources import RevisionSources
     from injector.kube.podtemplates import Created
-    from injector.revisions.source import RawRevision
 
 
 COLUMNS: Final = ("KIND", "WORKLOADS", "CHANGES")
@@ -157,8 +138,19 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
     else:
         _check_files(files, kubeconfigs)
     kinds = frozenset(only or KINDS) - frozenset(ignore)
-    sides = _Sides(names, sources, files, kinds, guard, istiod, keeps_pods=output == "unified")
-    by_cluster = on_each(kubeconfigs, partial(sides.compare_live, confirm) if live else sides.compare_in_files)
+    sides = Sides(names, sources, kinds, guard, istiod, keeps_pods=output == "unified")
+
+    def compare(kubeconfig: Kubeconfig) -> Compared:
+        if live:
+            return sides.compare_live(files, kubeconfig, confirm, with_progress)
+        reader = read_files(files)
+        workloads = read_workloads(files, reader)
+        uses_cluster = sides.has_istiod and istiod.url is None
+        with select_file_revisions(reader, sources, kubeconfig, uses_cluster=uses_cluster) as revisions:
+            view = sides.view_of_files(reader, revisions)
+        return sides.compare_in_files(reader, view, workloads, kubeconfig, with_progress)
+
+    by_cluster = on_each(kubeconfigs, compare)
     by_cluster.note("note", lambda compared: compared.notes)
     by_cluster.note("warning", _warnings)
     messages = _message_groups if format_name == "summary" else _messages
@@ -174,7 +166,9 @@ def _check_names(names: tuple[str, str], istiod: IstiodOptions) -> None:
             more = f" -f {other}" if Path(other).suffix in SUFFIXES else ""
             hint = f"write `diff REV_A REV_B -f {name}{more}`"
             raise UsageError(f"{name!r} is a file, not a revision or tag", hint=hint)
-    istiods = [name for name in names if _istiods_name(name) is not None]
+    istiods = [name for name in names if name.startswith(ISTIOD)]
+    for name in istiods:
+        revision_name(name.removeprefix(ISTIOD), flag=f"{ISTIOD}NAME")
     if not istiods:
         hint = f"write {ISTIOD}{names[0]} for the istiod of {names[0]}"
         refuse_unused(f"without {ISTIOD}NAME", *ISTIOD_PARAMETERS, hint=hint)
@@ -207,142 +201,25 @@ def _check_live(
         only_one(kubeconfigs, f"with -o {output}")
 
 
-@dataclass(frozen=True, slots=True)
-class _Sides:
-    """Compares the pods of workloads between two revisions, or with those of running istiods."""
-
-    names: tuple[str, str]
-    sources: RevisionSources
-    files: WorkloadFiles
-    kinds: frozenset[str]
-    guard: str
-    istiod: IstiodOptions
-    keeps_pods: bool
-
-    @property
-    def has_istiod(self) -> bool:
-        return any(name.startswith(ISTIOD) for name in self.names)
-
-    def compare_live(self, confirm: int, kubeconfig: Kubeconfig) -> _Compared:
-        with open_reader((), kubeconfig) as session:
-            view = session.run(self._read_view)
-            if self.has_istiod:
-                workloads = injected_workloads(session, view, self.files, with_progress)
-                return self._compare_with_istiods(kubeconfig, session, view, workloads)
-            comparer = self._comparer(view)
-            comparisons = compare_injected(session, view, comparer, self.files, with_progress)
-            compared = _with_minor_changes(session, comparer, comparisons, view.built.notes)
-        check = partial(check_comparison, comparer)
-        comparisons, unconfirmed = confirm_items(comparisons, group_to_check, check, kubeconfig, confirm)
-        return replace(compared, comparisons=comparisons, notes=compared.notes + unconfirmed)
-
-    def compare_in_files(self, kubeconfig: Kubeconfig) -> _Compared:
-        reader = read_files(self.files)
-        workloads = read_workloads(self.files, reader)
-        uses_cluster = self.has_istiod and self.istiod.url is None
-        with select_file_revisions(reader, self.sources, kubeconfig, uses_cluster=uses_cluster) as revisions:
-            view = reader.run(lambda reader: read_routes(reader, None, revisions))
-            view = build_routed(reader, view, self._raws(revisions), self.sources.overrides)
-        if self.has_istiod:
-            return self._compare_with_istiods(kubeconfig, reader, view, injected_in_files(workloads, view))
-        comparer = self._comparer(view)
-        comparisons = compare_files(workloads, view, comparer, with_progress)
-        return _with_minor_changes(reader, comparer, comparisons, view.built.notes)
-
-    def _compare_with_istiods(
-        self, kubeconfig: Kubeconfig, objects: ReaderSession, view: ClusterView, workloads: list[Created]
-    ) -> _Compared:
-        from injector.fleet.istiod import open_istiods, random_notes  # noqa: PLC0415 -- it loads the client of the API server
-
-        comparer = self._comparer(view)
-        with open_istiods(kubeconfig, self.istiod) as session:
-            old, new = (
-                None
-                if (istiods_name := _istiods_name(name)) is None
-                else session.find(istiods_name, view.revisions.state.targets(istiods_name))
-                for name in self.names
-            )
-            comparer = comparer.with_webhooks(*("" if istiod is None else istiod.where for istiod in (old, new)))
-            comparisons = list(session.compare((old, new), comparer, workloads, with_progress))
-            state = view.revisions.state
-            before, after = (
-                session.side_with_minor(side, istiod, state)
-                for side, istiod in zip(comparer.sides, (old, new), strict=True)
-            )
-        notes = *view.built.notes, *random_notes(comparisons)
-        if before is None or after is None:
-            unknown = self.names[before is not None]
-            note = f"the version of {unknown} is not known, so what breaks between the minors is not reported"
-            return _Compared(comparer.sides, comparisons, (*notes, escape_line(note)))
-        compared = _with_minor_changes(objects, replace(comparer, sides=(before, after)), comparisons, notes)
-        return replace(compared, sides=comparer.sides)
-
-    def _comparer(self, view: ClusterView) -> Comparer:
-        revisions = map(view.built.revision, self._raws(view.revisions))
-        old, new = map(Side, self.names, revisions)
-        return Comparer((old, new), self.kinds, self.guard, view.namespaces, keeps_pods=self.keeps_pods)
-
-    async def _read_view(self, reader: ObjectReader) -> ClusterView:
-        view = await read_routes(reader, self.files.namespace, await read_revisions(reader, self.sources))
-        return await build_view(reader, view, self._raws(view.revisions), self.sources.overrides)
-
-    def _raws(self, revisions: RevisionList) -> list[RawRevision]:
-        """Return the revisions of both sides. An istiod whose name is not among them has the revision of the other side.
-
-        Raises UsageError if a name is unknown.
-        """
-        own = [name.removeprefix(ISTIOD) for name in self.names]
-        istiods = [
-            name.startswith(ISTIOD) and name.removeprefix(ISTIOD) not in revisions.state.served_names
-            for name in self.names
-        ]
-        first, second = own
-        if istiods[0] != istiods[1]:
-            first = second = second if istiods[0] else first
-        return [revisions.find(name) for name in (first, second)]
+def _data(compared: Compared) -> dict[str, Any]:
+    old, new = compared.sides
+    return {
+        "old": old.data(),
+        "new": new.data(),
+        **comparison_data(compared.comparisons),
+        **compared.minor_changes.data(),
+    }
 
 
-def _istiods_name(name: str) -> str | None:
-    """Return NAME of istiod/NAME; None for a revision or tag. Raises UsageError if it is not a valid name."""
-    if not name.startswith(ISTIOD):
-        return None
-    return revision_name(name.removeprefix(ISTIOD), flag=f"{ISTIOD}NAME")
+def _cells(compared: Compared) -> tuple[str, ...]:
+    """Return the row of a table of clusters."""
+    comparisons = compared.comparisons
+    differing = sum(bool(comparison.changes) for comparison in comparisons)
+    refused = sum(isinstance(comparison.new, DataError) for comparison in comparisons)
+    return str(len(comparisons)), str(differing), str(refused)
 
 
-@dataclass(frozen=True, slots=True)
-class _Compared:
-    """The comparisons of one cluster, or of files, and notes for the user."""
-
-    sides: tuple[Side, Side]
-    comparisons: list[Comparison]
-    notes: tuple[str, ...]
-    minor_changes: MinorChanges = field(default_factory=MinorChanges)
-
-    def data(self) -> dict[str, Any]:
-        old, new = self.sides
-        return {
-            "old": old.data(),
-            "new": new.data(),
-            **comparison_data(self.comparisons),
-            **self.minor_changes.data(),
-        }
-
-    def cells(self) -> tuple[str, ...]:
-        """Return the row of a table of clusters."""
-        differing = sum(bool(comparison.changes) for comparison in self.comparisons)
-        refused = sum(isinstance(comparison.new, DataError) for comparison in self.comparisons)
-        return str(len(self.comparisons)), str(differing), str(refused)
-
-
-def _with_minor_changes(
-    session: ReaderSession, comparer: Comparer, comparisons: list[Comparison], notes: tuple[str, ...]
-) -> _Compared:
-    """Return comparisons with what breaks between the minors of the two revisions."""
-    changed = session.run(partial(changes_of_comparisons, comparer, comparisons))
-    return _Compared(comparer.sides, comparisons, (*notes, *changed.notes), changed)
-
-
-def _warnings(compared: _Compared) -> list[str]:
+def _warnings(compared: Compared) -> list[str]:
     """Return what breaks between the minors, the pods that both sides refuse, and the findings of a guard that only warns."""
     comparisons, sides = compared.comparisons, compared.sides
     asks = any(side.webhook for side in sides)
@@ -394,20 +271,20 @@ def _without_values(comparison: Comparison, text: str) -> str:
     return one_line(hiding_of(comparison.pod).without_values(text))
 
 
-def _text(by_cluster: ByCluster[_Compared], output: str) -> str:
+def _text(by_cluster: ByCluster[Compared], output: str) -> str:
     if output in REPORTS:
         (one,) = by_cluster.results.values()
-        return REPORTS[output](one.data(), [_workload_text(comparison) for comparison in one.comparisons])
+        return REPORTS[output](_data(one), [_workload_text(comparison) for comparison in one.comparisons])
     if output in ("json", "yaml"):
-        return data_text(by_cluster.data(_Compared.data), output)
+        return data_text(by_cluster.data(_data), output)
     text = by_cluster.sections(lambda compared: _format(compared, output))
     columns = by_cluster.columns("WORKLOADS", "DIFFER", "REFUSED")
     if output == "unified" or "CLUSTER" not in columns:
         return text
-    return f"{text}\n{table(columns, by_cluster.rows(lambda compared: [compared.cells()]))}"
+    return f"{text}\n{table(columns, by_cluster.rows(lambda compared: [_cells(compared)]))}"
 
 
-def _format(compared: _Compared, output: str) -> str:
+def _format(compared: Compared, output: str) -> str:
     old, new = compared.sides
     comparisons = compared.comparisons
     match output:

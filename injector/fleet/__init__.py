@@ -12,5 +12,6 @@
 - ``minors``: what breaks between the minors of two revisions.
 - ``istiod``, ``istiodoptions``, ``istiodifferences``: the answers of a running istiod beside ours, and the documented differences.
 - ``prove``, ``proof``: the new pods of many workloads beside those of a running istiod, and the outcome.
+- ``sides``: two revisions or running istiods whose pods are compared.
 - ``explain``, ``compare``, ``status``, ``analyze``, ``dryrun``: the questions of commands about pods, workloads and the mesh.
 """
