@@ -9,6 +9,7 @@
 - ``gateways``: the Gateways of the Gateway API that Istio serves, and the revisions that own them.
 - ``replicas``: the revisions that the running injectors serve.
 - ``podmessages``: the injector's own messages about a pod.
+- ``removal``: the objects that the injector wrote, for its removal.
 - ``minors``: what breaks between the minors of two revisions.
 - ``istiod``, ``istiodoptions``, ``istiodifferences``: the answers of a running istiod beside ours, and the documented differences.
 - ``prove``, ``proof``: the new pods of many workloads beside those of a running istiod, and the outcome.
