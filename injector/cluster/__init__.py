@@ -6,6 +6,7 @@
 - ``listwatch``: keeps the objects of a scope, and decides when to list, watch or wait.
 - ``webhooks``: the MutatingWebhookConfigurations that the injector writes. ``lease``: of several processes, one works.
 - ``reviews``: posts AdmissionReviews to the webhook of another injector, through the API server or to a URL.
+- ``tls``: which certificates of servers clients accept.
 
 This package knows no revisions, and no text that it returns has a credential.
 """

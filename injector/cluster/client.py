@@ -485,6 +485,7 @@ class KubeClient:
                     configuration = await _configuration(self._kubeconfig)
                     # Each upgrade has six watches. With the library's limit of 100, other requests would wait for the end of one.
                     configuration.connection_pool_maxsize = 0
+                    configuration.disable_strict_ssl_verification = True  # as kubectl: see ``tls.client_context``
                     try:
                         self._api = ApiClient(configuration)
                     except (OSError, ValueError) as error:

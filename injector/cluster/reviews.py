@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import aiohttp
 
 from injector.cluster.client import read_up_to
+from injector.cluster.tls import client_context
 from injector.errors import ClusterError, DataError, UsageError
 from injector.golang.json import dump_json
 
@@ -156,7 +157,7 @@ class ReviewClient:
     def _session(self, ca: str) -> aiohttp.ClientSession:
         if ca not in self._sessions:
             try:
-                context = ssl.create_default_context(cadata=ca or None)
+                context = client_context(ca)
             except (ssl.SSLError, ValueError) as error:
                 raise UsageError(
                     "no PEM certificate can be read", where="the webhook's CA", hint="give another --istiod-ca FILE"

@@ -21,6 +21,7 @@ import aiohttp
 import jinja2
 from jinja2.meta import find_undeclared_variables
 
+from injector.cluster.tls import client_context
 from injector.errors import ConfigError, DataError, UsageError
 from injector.golang.json import load_json
 from injector.gotemplate.budget import DEFAULT_BUDGET, Rendering, use_meter
@@ -179,10 +180,11 @@ async def evaluate(
     reporters = {key: "source" if state.step == GATEWAYS or key in gateways else "destination" for key in keys}
     limit = asyncio.Semaphore(CONCURRENCY)
     limits = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT)
+    tls = await asyncio.to_thread(client_context)  # it reads the certificates of the machine
     async with (
-        aiohttp.ClientSession(timeout=limits, auto_decompress=True) as session,
+        aiohttp.ClientSession(timeout=limits, auto_decompress=True, connector=aiohttp.TCPConnector(ssl=tls)) as session,
         # An answer that grows when it is decompressed could exceed the limit.
-        aiohttp.ClientSession(auto_decompress=False) as plain_session,
+        aiohttp.ClientSession(auto_decompress=False, connector=aiohttp.TCPConnector(ssl=tls)) as plain_session,
     ):
         token = tokens.prometheus
         own = token if token is not None and token.url == upgrade.gates.prometheus else None
