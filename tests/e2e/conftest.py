@@ -24,9 +24,11 @@ Figure: TypeAlias = Callable[[str], None]
 HERE = Path(__file__).resolve().parent
 LONGEST = (
     "test_upgrade_ends.py",
-    "test_upgrade_stops.py",
     "test_upgrade_controllers.py",
+    "test_upgrade_stops.py",
+    "test_upgrade_gateways.py",
     "test_upgrade.py",
+    "test_upgrade_other_writers.py",
     "test_upgrade_in_place.py",
     "test_matrix.py",
     "test_docs.py",

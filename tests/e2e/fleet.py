@@ -33,6 +33,9 @@ OLD, NEW = "1-28", "1-30"
 CRD = ROOT / "deploy" / "chart" / "crds" / "upgrades.yaml"
 LONG = bool(os.environ.get("E2E_LONG"))
 PLACES = ("dev", "shop", "pay")
+WAVES: tuple[dict[str, Any], ...] = ({"namespaces": ["dev"]}, {"name": "rest"})
+ONE_BY_ONE = {"workloads": 1}
+"""Limits that leave time to stop an upgrade. It goes on with a document without them, which is several times faster."""
 RUN_LIMIT = 2400.0
 COUNTS = {
     "deployments": ("replicas", "availableReplicas"),
@@ -88,6 +91,15 @@ class World:
     def state(self, name: str) -> dict[str, Any]:
         done = self.injector("upgrade", "status", name, "-o", "json")
         return json.loads(done.stdout) if done.exit_code == 0 else {}
+
+    def has_done(self, name: str, count: int) -> bool:
+        """Tell whether an upgrade restarts workloads, and so many of the wave are done."""
+        state = self.state(name)
+        return state.get("step") == "Restarting" and state.get("counts", {}).get("done", 0) >= count
+
+    def condition(self, name: str, kind: str) -> str:
+        path = f"jsonpath={{.status.conditions[?(@.type=='{kind}')].status}}"
+        return self.cluster.kubectl("get", "upgrade", name, "-o", path).stdout
 
     def items(self, kind: str) -> list[dict[str, Any]]:
         path = f"/api/v1/{kind}" if kind == "pods" else f"/apis/apps/v1/{kind}"
