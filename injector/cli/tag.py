@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.cluster.resources import Resource
+    from injector.fleet.gateways import GatewayView, OwnerChange
     from injector.revisions.clustertags import ClusterTags, TagPlan
 
 NAMESPACE_WEIGHT: Final = "--namespace-weight"
@@ -308,21 +309,29 @@ def _change_of(new: Tag, state: TagState) -> str:
 
 def _print_gateways(store: ClusterTags, state: TagState, new: Tag) -> None:
     """Print the Gateways whose owner changes with a tag, and how the owner is decided if the tag has several revisions."""
+    view = _read_gateways(store, state)
+    hint = "an Upgrade moves them one at a time, see docs/gateways.md"
+    what = f"these Gateways change their owner when the tag is written, all at once; {hint}"
+    _print_owner_changes(view, view.changes(new.name, new.revision), what)
+    if len(new.weights) > 1 and any(new.revision in view.owners(gateway) for gateway in view.gateways):
+        what = f"Gateways have no weights: those of the tag belong to {new.revision}, which has the largest weight"
+        echo(f"note: {what}", err=True)
+
+
+def _read_gateways(store: ClusterTags, state: TagState) -> GatewayView:
     revisions = minors_of(state.texts.values(), state.revisions)
-    view = store.cluster.run(lambda client: read_gateways(client, store.istio_namespace, revisions, state.tags))
-    changes = view.changes(new.name, new.revision)
+    return store.cluster.run(lambda client: read_gateways(client, store.istio_namespace, revisions, state.tags))
+
+
+def _print_owner_changes(view: GatewayView, changes: Sequence[OwnerChange], what: str) -> None:
     if view.unknown:
         echo(f"warning: {view.unknown}", err=True)
     if changes:
-        hint = "an Upgrade moves them one at a time, see docs/gateways.md"
-        echo(f"warning: these Gateways change their owner when the tag is written, all at once; {hint}:", err=True)
+        echo(f"warning: {what}:", err=True)
     for change in changes:
         echo(f"  {printable(str(change.gateway))} ({printable(change.gateway.class_name)}): {change.way}", err=True)
     for note in outage_notes(view, changes):
         echo(f"warning: {note}", err=True)
-    if len(new.weights) > 1 and any(new.revision in view.owners(gateway) for gateway in view.gateways):
-        what = f"Gateways have no weights: those of the tag belong to {new.revision}, which has the largest weight"
-        echo(f"note: {what}", err=True)
 
 
 def _print_conflicts(plan: TagPlan) -> None:
@@ -423,6 +432,10 @@ def remove(*, name: str, force: bool, location: TagLocation) -> None:
         if force and not store.list().has(checked):
             echo(f"Revision tag {checked} does not exist")
             return
+        if not isinstance(store, DirectoryTags):
+            view = _read_gateways(store, store.list())
+            what = "these Gateways change their owner when the tag is removed, all at once"
+            _print_owner_changes(view, view.changes_of_removal(checked), what)
         remove_tag(store, checked, force=force)
         if not isinstance(store, DirectoryTags):
             for line in owned_lines(store.objects_of(checked)):  # as they were read before

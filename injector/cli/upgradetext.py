@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.cli.formats import cell
 from injector.cli.output import data_text, one_line, table
-from injector.fleet.gateways import GATEWAY, OwnerChange, owner_text
+from injector.cluster.resources import GATEWAY
+from injector.fleet.gateways import OwnerChange, owner_text
 from injector.golang.time import utc_text
 from injector.hints import first_of
 from injector.injection.tools.podchanges import POD_SECURITY

@@ -57,6 +57,8 @@ ACCESS_REVIEWS: Final = Resource(
     "authorization.k8s.io/v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
 )
 CRON_JOBS: Final = Resource("batch/v1", "cronjobs", "CronJob", namespaced=True)
+GATEWAY: Final = "Gateway"
+GATEWAY_GROUP: Final = "gateway.networking.k8s.io"
 GATEWAY_CLASSES: Final = Resource("gateway.networking.k8s.io/v1", "gatewayclasses", "GatewayClass", namespaced=False)
 PROXY_CONFIGS: Final = Resource("networking.istio.io/v1beta1", "proxyconfigs", "ProxyConfig", namespaced=True)
 

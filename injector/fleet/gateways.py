@@ -7,7 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.cluster.resources import (
+    GATEWAY,
     GATEWAY_CLASSES,
+    GATEWAY_GROUP,
     NAMESPACES,
     SERVICES,
     VALIDATORS,
@@ -28,8 +30,6 @@ if TYPE_CHECKING:
     from injector.istio.behaviours import Minor
     from injector.revisions.tags import Tag
 
-GATEWAY: Final = "Gateway"
-GATEWAY_GROUP: Final = "gateway.networking.k8s.io"
 PIN_MANAGER: Final = "injector-upgrade-gateways"
 """The field manager of the labels that an upgrade writes."""
 _CONFIGURES_ONLY_OWN: Final = (1, 24), (1, 30)
@@ -105,7 +105,13 @@ class GatewayView:
 
     def changes(self, tag: str, revision: str) -> tuple[OwnerChange, ...]:
         """Return the Gateways whose owner changes if a tag leads to a revision: its label decides, not its weights."""
-        after = self.objects.with_tag(tag, revision)
+        return self._changes_to(self.objects.with_tag(tag, revision))
+
+    def changes_of_removal(self, tag: str) -> tuple[OwnerChange, ...]:
+        """Return the Gateways whose owner changes if a tag is removed. Most have none then."""
+        return self._changes_to(self.objects.without_tag(tag))
+
+    def _changes_to(self, after: TagObjects) -> tuple[OwnerChange, ...]:
         pairs = ((gateway, self.owners(gateway), self.owners(gateway, after)) for gateway in self.gateways)
         return tuple(OwnerChange(gateway, old, new) for gateway, old, new in pairs if old != new)
 

@@ -70,6 +70,19 @@ class TagObjects:
             self, webhooks=webhooks, services=tuple(map(with_revision, self.services)), validators=validators
         )
 
+    def without_tag(self, tag: str) -> TagObjects:
+        """Return the objects after a tag was removed."""
+
+        def is_other(labels: Labels) -> bool:
+            return labels.get(TAG_LABEL) != tag
+
+        return replace(
+            self,
+            webhooks={name: labels for name, labels in self.webhooks.items() if is_other(labels)},
+            services=tuple(filter(is_other, self.services)),
+            validators={name: labels for name, labels in self.validators.items() if is_other(labels)},
+        )
+
     def tags_of(self, revision: str, minor: Minor | None = None) -> set[str]:
         """Return the names by which an istiod of this minor, by default the newest, serves objects: its revision and its tags."""
         objects = [*self.webhooks.values(), *(self.services if _is_since(_SERVICES, minor) else ())]

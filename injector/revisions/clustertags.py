@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from injector.cluster.resources import (
     CONFIG_MAPS,
+    GATEWAY,
+    GATEWAY_GROUP,
     NAMESPACES,
     PODS,
     RUNNING,
@@ -411,6 +413,16 @@ class ClusterTags:
         if name == DEFAULT_NAME:
             selectors.insert(1, (NAMESPACES, f"{INJECTION_LABEL}=enabled,{REVISION_LABEL}!={name}"))
         return [user for resource, labels in selectors for user in self._users(resource, labels)]
+
+    def gateways(self, tag: str) -> Sequence[str]:
+        """Return the Gateways whose label names a tag; none if the account may not list them."""
+        gateways = self.cluster.run(lambda client: client.find_resource(GATEWAY, GATEWAY_GROUP))
+        try:
+            return [] if gateways is None else self._users(gateways, f"{REVISION_LABEL}={tag}")
+        except ClusterError as error:
+            if error.reason != "forbidden":
+                raise
+            return []
 
     def sidecars(self, revision: str) -> Sequence[str]:
         """Return the running pods with a sidecar of a revision."""

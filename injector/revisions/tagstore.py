@@ -120,6 +120,9 @@ class TagStore(Protocol):
     def users(self, name: str) -> Sequence[str]:
         """Return the users of a revision or tag, by their labels: each with its kind and name."""
 
+    def gateways(self, tag: str) -> Sequence[str]:
+        """Return the Gateways of the Gateway API whose label names a tag, as ``users`` does. They need no webhook of a revision."""
+
     def sidecars(self, revision: str) -> Sequence[str]:
         """Return the running pods with a sidecar of a revision: each with its kind and name."""
 
@@ -171,7 +174,7 @@ def remove_tag(store: TagStore, name: str, *, force: bool = False) -> None:
     if name not in state.faults:
         state.find_tag(name, doing=doing)
     if not force:
-        check_unused(store.users(name), doing=doing)
+        check_unused([*store.users(name), *store.gateways(name)], doing=doing)
     store.remove(name)
 
 
@@ -225,6 +228,11 @@ class DirectoryTags:
     def users(self, name: str) -> Sequence[str]:
         """Return the namespaces that name a revision or tag; see ``namespaces``."""
         return [f"namespace {namespace}" for namespace in self.namespaces().get(name, ())]
+
+    def gateways(self, tag: str) -> Sequence[str]:
+        """Return nothing, because a directory knows no Gateways."""
+        del tag
+        return ()
 
     def sidecars(self, revision: str) -> Sequence[str]:
         """Return nothing, because a directory knows no pods."""

@@ -11,9 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.cluster.listwatch import ListWatch
-from injector.cluster.resources import BUDGETS, DEPLOYMENTS, PODS, Resource, Scope
+from injector.cluster.resources import BUDGETS, DEPLOYMENTS, GATEWAY, GATEWAY_GROUP, PODS, Resource, Scope
 from injector.errors import ClusterError
-from injector.fleet.gateways import GATEWAY, GATEWAY_GROUP, Gateway, GatewayView
 from injector.injection.tools.drift import injected_revision
 from injector.istio.labels import REVISION_LABEL
 from injector.kube.objects import mapping_at
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from injector.cluster.client import KubeClient
+    from injector.fleet.gateways import Gateway, GatewayView
     from injector.istio.ownership import TagObjects
     from injector.metrics import Metrics
     from injector.revisions.tags import Tag

@@ -301,6 +301,30 @@ def test_the_gateways_whose_owner_changes_are_named_before_the_tag_is_written(cl
     )
 
 
+def test_a_tag_that_gateways_name_is_in_use_and_its_removal_names_them(cluster: FakeApi) -> None:
+    cluster.put(GATEWAYS, gateway_of("public", "shop", {"istio.io/rev": "prod"}))
+    cluster.put(NAMESPACES, namespace_of("shop", {}))
+    tag_command("set", "prod", "-r", "1-24")
+
+    refused = tag_command("remove", "prod")
+    assert refused.exit_code == 1
+    assert 'cannot remove tag "prod": it is in use by gateway shop/public' in refused.stderr
+    warning = "warning: these Gateways change their owner when the tag is removed, all at once:\n"
+    removed = tag_command("remove", "prod", "--force")
+    assert (removed.exit_code, removed.stdout) == (0, "Revision tag prod removed\n")
+    assert removed.stderr.startswith(f"{warning}  Gateway shop/public (istio): 1-24 to no revision\n")
+
+
+def test_gateways_that_may_not_be_listed_do_not_stop_the_removal_of_a_tag(cluster: FakeApi) -> None:
+    cluster.put(GATEWAYS, gateway_of("public", "shop", {"istio.io/rev": "prod"}))
+    tag_command("set", "prod", "-r", "1-24")
+    cluster.refused["list gateways"] = "forbidden"
+
+    removed = tag_command("remove", "prod")
+    assert removed.exit_code == 0
+    assert "the Gateways whose owner changes are not known" in removed.stderr
+
+
 def test_a_dry_run_names_the_objects_and_writes_none_without_a_question(cluster: FakeApi) -> None:
     cluster.put(WEBHOOKS, revision_webhook("default", WebhookOptions()))
 

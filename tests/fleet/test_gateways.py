@@ -106,6 +106,14 @@ async def test_a_revision_that_stops_configuring_gateways_of_another_owner_is_na
     assert outage_notes(view, view.changes("prod", "1-28")) == []
 
 
+async def test_without_their_tag_gateways_have_no_owner() -> None:
+    view = await view_of(cluster(*GATEWAYS))
+
+    expected = dict.fromkeys(EXPECTED, "1-28 to no revision")
+    assert described(view.changes_of_removal("prod")) == expected
+    assert view.changes_of_removal("other") == ()
+
+
 async def test_tags_stand_for_the_webhooks_that_files_leave_out() -> None:
     view = await view_of(cluster(*GATEWAYS[:-1]))
 
