@@ -78,7 +78,8 @@ class Memory:
     """What a runner remembers from one turn to the next. A runner that takes over needs none of it.
 
     Attributes:
-        survey: the last survey; ``surveyed`` and ``retries`` are the state that it was made for.
+        survey: the last survey.
+        surveyed: the rollback, the wave, and whether the preflight could begin, for which it was made; ``retries`` are those of that state.
         observer: the times of the last changes of workloads.
         last_times: the time of the last preflight, survey for the end, and evaluation of the gates.
         gateways: the resource of Gateways; None if it was not needed or the cluster does not have it.
@@ -90,7 +91,7 @@ class Memory:
     """
 
     survey: Survey | None = None
-    surveyed: object = None
+    surveyed: tuple[bool, int, bool] | None = None
     retries: Mapping[str, float] = field(default_factory=dict)
     observer: Observer | None = None
     last_times: dict[str, float] = field(default_factory=dict)
@@ -278,7 +279,7 @@ class Run:
         memory, surveyor = self.memory, self.runner.surveyor
         # The wait for a window or an approval may take days.
         is_open = upgrade.in_window(self.runner.now()) and not needs_approval(upgrade, state)
-        wanted: object = state.back, state.wave, wants_preflight(state) and is_open
+        wanted = state.back, state.wave, wants_preflight(state) and is_open
         is_retried = memory.retries != state.retries
         is_end = wants_remaining(state) and self._is_time("survey", SURVEY_INTERVAL)
         is_other = wants_preflight(state) and memory.surveyed != wanted

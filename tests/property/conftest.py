@@ -1,3 +1,5 @@
+"""A process of its own for a test, so that what other tests have filled does not count."""
+
 from __future__ import annotations
 
 import multiprocessing
