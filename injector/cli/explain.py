@@ -15,9 +15,9 @@ from injector.cli.manifests import read_files, read_workloads, workload_options
 from injector.cli.options import ALL_FLAG, ALL_NAMESPACES, GUARD, PRECEDENCE_FLAG, REVISION_FLAG, output_format
 from injector.cli.output import data_text, echo, echo_colored, examples, with_progress
 from injector.cli.sources import cluster_options, precedence_option, revision_option, select_file_revisions
-from injector.cluster.session import open_session
 from injector.errors import UsageError
 from injector.fleet.explain import Assumptions, WorkloadDecision, explain_files, explain_live
+from injector.fleet.files import open_cluster
 from injector.fleet.manifests import SELECTOR_FLAG, WorkloadFiles
 from injector.fleet.routing import RequestedName
 from injector.fleet.workloads import parse_target
@@ -104,7 +104,7 @@ def explain(  # noqa: PLR0913 -- one parameter for each flag
         name = None
         if target is not None:
             name = parse_target(target, namespace=namespace, default=kubeconfig.namespace(), others=files.others)
-        with open_session(kubeconfig) as session:
+        with open_cluster(kubeconfig) as session:
             explanations, notes = explain_live(session, sources, name or namespace, files, guard, with_progress)
     else:
         assumed = Assumptions(_requested_name(revision, path), _labels(namespace_labels), precedence)

@@ -18,8 +18,8 @@ from injector.cluster.resources import (
     Scope,
     TextReader,
 )
-from injector.cluster.session import open_session, run_for_result
-from injector.errors import DataError, ManifestError, for_each
+from injector.cluster.session import ClusterSession, open_session, run_for_result
+from injector.errors import DataError, ManifestError, NotConfiguredError, for_each
 from injector.fleet.manifests import check_lone, read_manifests
 from injector.golang.json import dump_json
 from injector.istio.webhooks.reading import read_configuration
@@ -135,8 +135,19 @@ def open_reader(
     if filenames:
         yield read_objects(filenames, recursive=recursive, namespace=namespace)
         return
-    with open_session(kubeconfig) as session:
+    with open_cluster(kubeconfig) as session:
         yield session
+
+
+@contextmanager
+def open_cluster(kubeconfig: Kubeconfig) -> Iterator[ClusterSession]:
+    """Open the cluster, for a command that can read files instead. Raises InjectorError if the credentials cannot be used."""
+    try:
+        with open_session(kubeconfig) as session:
+            yield session
+    except NotConfiguredError as error:
+        error.hint += ", or -f FILE to read files"
+        raise
 
 
 CLUSTER_SCOPED: Final = frozenset({

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from injector.cluster.session import open_session
 from injector.fleet.compare import (
     Comparer,
     Comparison,
@@ -18,7 +19,6 @@ from injector.fleet.compare import (
     injected_workloads,
 )
 from injector.fleet.dryrun import confirm_items
-from injector.fleet.files import open_reader
 from injector.fleet.groups import group_to_check
 from injector.fleet.istiodoptions import ISTIOD
 from injector.fleet.minors import MinorChanges
@@ -77,7 +77,7 @@ class Sides:
             view = await read_routes(reader, files.namespace, await read_revisions(reader, self.sources))
             return await build_view(reader, view, self._raws(view.revisions), self.sources.overrides)
 
-        with open_reader((), kubeconfig) as session:
+        with open_session(kubeconfig) as session:
             view = session.run(read)
             if self.has_istiod:
                 workloads = injected_workloads(session, view, files, progress)

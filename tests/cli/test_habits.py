@@ -107,6 +107,20 @@ def test_a_missing_file_in_kubeconfig_is_no_configuration(monkeypatch: pytest.Mo
     assert_fails(invoke("tag", "list", "--kubeconfig", "/nope"), 65, "/nope: cannot be read: No such file")
 
 
+@pytest.mark.parametrize(
+    "command",
+    [("analyze",), ("revision", "status"), ("upgrade", "plan", "docs/samples/upgrade.yaml"), ("explain", "-A")],
+)
+def test_without_a_cluster_the_remedy_names_the_files_too(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+
+    says = "kubeconfig: no cluster is configured; give --kubeconfig FILE, or -f FILE to read files"
+    assert_fails(invoke(*command), 78, says)
+
+
 CLUSTER = (
     *revision("1-24", "1.24.6"),
     *revision("1-30", "1.30.3"),
