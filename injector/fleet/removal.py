@@ -63,7 +63,8 @@ def plan_removal(cluster: ClusterTags, endpoint: Endpoint, ca_secret: str) -> Re
         if tag:
             objects += [own_object for own_object in cluster.objects_of(tag) if own_object[0] is not WEBHOOKS]
         if (tag or revision) and not is_deactivated(item):
-            users[_way_back(tag, revision)] = cluster.users(tag or revision)
+            gateways = cluster.gateways(tag) if tag else ()
+            users[_way_back(tag, revision)] = [*cluster.users(tag or revision), *gateways]
         if tag == DEFAULT_NAME:
             others = (other for other in configurations if other not in own and is_deactivated(other))
             remaining += [

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, SERVICES, VALIDATORS, WEBHOOKS
+from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, SERVICES, VALIDATORS, WEBHOOKS, Resource
 from injector.istio.webhooks.configurations import (
     Endpoint,
     WebhookOptions,
@@ -20,6 +20,7 @@ from injector.istio.webhooks.configurations import (
 from injector.istio.webhooks.tagobjects import default_validator, tag_service
 from tests.cli.clusters import INJECTOR, assert_fails, config_maps, invoke, labelled, namespace
 from tests.cluster.fakeapi import FakeApi
+from tests.manifests import gateway_of
 
 PLAIN = WebhookOptions()
 ISTIOD = WebhookOptions(endpoint=Endpoint("istiod", "istio-system"))
@@ -27,6 +28,9 @@ NOTHING = "Nothing calls the injector: you can remove it, for example with `helm
 
 
 uninstall = partial(invoke, "uninstall")
+
+
+GATEWAYS = Resource("gateway.networking.k8s.io/v1", "gateways", "Gateway", namespaced=True)
 
 
 def written_by(configuration: dict[str, Any], *names: str, bundle: str = "injector-ca-bundle") -> dict[str, Any]:
@@ -120,6 +124,15 @@ def test_webhooks_in_use_are_deleted_only_by_force(cluster: FakeApi) -> None:
 
     assert uninstall("-y", "--force").exit_code == 0
     assert len(deleted(cluster)) == 2
+
+
+def test_a_gateway_that_names_a_tag_is_a_user_too(cluster: FakeApi) -> None:
+    cluster.put(WEBHOOKS, of_tag("prod", "injector-tag"))
+    cluster.put(GATEWAYS, gateway_of("public", "shop", {"istio.io/rev": "prod"}))
+
+    refused = uninstall("-y")
+    assert refused.exit_code == 1
+    assert "gateway shop/public; `istioctl tag set prod --revision 1-24 --overwrite`" in refused.stderr
 
 
 def test_it_asks_unless_told_not_to(cluster: FakeApi) -> None:
