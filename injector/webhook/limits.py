@@ -44,8 +44,9 @@ MAX_CONNECTIONS: Final = 1000
 """Of a port. Five API servers with 200 calls each (--max-mutating-requests-inflight). With TLS one takes 15 KiB, and 40 KiB once used."""
 MAX_HANDSHAKES: Final = 600
 """Of a port, with a complete hello: three API servers that open 200 connections at once. With 250, those of one busy API server that
-created 500 pods at once ended each other's handshakes. One takes 35 KiB, before the client is known. A client loses its handshake if it
-does not answer while so many others begin, which takes 0.6 s at least."""
+created 500 pods at once ended each other's handshakes. One takes 35 KiB, before the client is known, and 180 KiB if the client announces a
+message of the greatest length that OpenSSL accepts: 110 MiB for all. A client loses its handshake if it does not answer while so many
+others begin, which takes 0.6 s at least."""
 MIN_CONNECTIONS: Final = 16
 """Of a port. With fewer, an API server and the probes would take each other's places."""
 OPERATIONS_SHARE: Final = 5
@@ -62,10 +63,18 @@ UNREAD_HELLOS: Final = 4 * ACCEPTED_AT_ONCE
 """Of the connections that wait, those whose hello is not read yet. It takes two passes of the event loop, in which others are accepted."""
 PASSES_BETWEEN: Final = 4
 """Passes of the event loop between the beginnings of two handshakes. A handshake takes 1 ms, and an empty pass a twentieth of it."""
-# Size of asyncio's read buffers. With TLS it allocates and zeroes one per connection: 256 KiB by default, 250 MB for 1,000 connections.
-# Without TLS it allocates one for each read and shrinks it, which fragments the heap.
-TLS_BUFFER: Final = 4 * 1024
-PLAIN_BUFFER: Final = 16 * 1024
+MAX_HEAD: Final = 16 * 1024
+"""Bytes of a request that are not its body: its head, or the sizes of its chunks and its trailers. aiohttp would accept a mebibyte, and
+keeps it twice: 300 clients that never ended their head took 470 MB."""
+LEAST_CHUNKS: Final = 64
+"""The size of the chunks of a body may be a part of it: a proxy can send chunks of 512 bytes."""
+MAX_HEADERS: Final = 64
+"""An API server sends ten. One takes 350 bytes, however short it is."""
+MAX_REQUESTS: Final = 2
+"""Of a connection, that aiohttp reads ahead. Its own limit is 32. No API server sends a request before it has the answer to the last."""
+READ_BUFFER: Final = 4 * 1024
+"""Size of asyncio's read buffers. With TLS it allocates and zeroes one per connection: 256 KiB by default, 250 MB for 1,000 connections.
+Without TLS it allocates one for each read and shrinks it, which fragments the heap. Chunks of one byte take ten times their size."""
 
 # Times in seconds. None affects an API server: it connects, sends a request at once, reads the response and keeps the connection
 # (k8s.io/apimachinery, SetTransportDefaults).

@@ -5,6 +5,7 @@ request and for writing a response, and tracks which connections are idle:
 
 - At the limit, a new connection replaces the one that has been idle for longest, answered or not. A connection with a request in the
   handler is never closed for another one.
+- What is not the body of a request has a limit, and a client that does not wait for its answer gets no other one.
 - At the end of a drain each connection is closed once it is idle. aiohttp's own shutdown stops reading on all connections at once, which
   would lose requests that were sent, but not read.
 """
@@ -22,7 +23,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
-from aiohttp import web
+from aiohttp import StreamReader, web, web_protocol
 from aiohttp.hdrs import CONTENT_LENGTH, EXPECT, SERVER, TRANSFER_ENCODING
 from aiohttp.http import HttpVersion11
 from aiohttp.http_exceptions import HttpProcessingError
@@ -53,6 +54,7 @@ HTTP: Final[Mapping[str, Any]] = MappingProxyType(
         "lingering_time": limits.LINGER_TIMEOUT,
         "max_line_size": 8190,
         "max_field_size": 8190,
+        "max_headers": limits.MAX_HEADERS,
     }
 )
 """Arguments of aiohttp's RequestHandler for both ports."""
@@ -60,6 +62,8 @@ HTTP: Final[Mapping[str, Any]] = MappingProxyType(
 
 CONTINUE: Final = "100-continue"
 CHUNKED: Final = "chunked"
+_LINE_BREAK: Final = b"\r\n"
+_END_OF_HEAD: Final = 2 * _LINE_BREAK
 
 
 class ConnectionState(Enum):
@@ -72,10 +76,45 @@ class ConnectionState(Enum):
     """A complete request has arrived and is not answered yet."""
 
 
+class Framing:
+    """Counts the bytes of one request that are not its body."""
+
+    __slots__ = ("_body", "_end", "_received")
+
+    def __init__(self) -> None:
+        self._received = 0
+        self._end: bytes | None = b""
+        """The last bytes of the head so far; None once the head is complete."""
+        self._body: StreamReader | None = None
+
+    def begin_body(self, body: StreamReader) -> None:
+        """Count what arrives from now on and is not a part of ``body``, which has chunks."""
+        self._body, self._received = body, body.total_bytes
+
+    def receive(self, data: bytes) -> None:
+        """Count the bytes of the head, or of chunks."""
+        if self._end is not None:
+            # The empty lines before a request are not kept.
+            text = self._end + data if self._end else data.lstrip(_LINE_BREAK)
+            end = text.find(_END_OF_HEAD)
+            self._received += (len(text) if end < 0 else end) - len(self._end)
+            self._end = text[1 - len(_END_OF_HEAD) :] if end < 0 else None
+        elif self._body is not None:
+            self._received += len(data)
+
+    @property
+    def is_too_long(self) -> bool:
+        """Whether the head is too long, or what is around the chunks. One read may have been received that is not read yet."""
+        if self._body is None:
+            return self._received > limits.MAX_HEAD
+        size = self._body.total_bytes
+        return self._received - size > limits.MAX_HEAD + size // limits.LEAST_CHUNKS
+
+
 class Connection(web.RequestHandler):
     """One connection, with its state and the time of the event loop since when it is in this state."""
 
-    __slots__ = ("_listener", "accepted_by", "deadline", "since", "state")
+    __slots__ = ("_framing", "_listener", "accepted_by", "deadline", "since", "state")
 
     def __init__(self, listener: Listener, accepted_by: asyncio.Task[Any] | None) -> None:
         loop = asyncio.get_running_loop()
@@ -85,6 +124,7 @@ class Connection(web.RequestHandler):
         self.accepted_by = accepted_by
         self.state = ConnectionState.IDLE
         self.since = loop.time()
+        self._framing = Framing()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start serving, unless the client's certificate is not allowed."""
@@ -96,9 +136,11 @@ class Connection(web.RequestHandler):
             return
         # Idle from here on: during a drain, a connection with a slow handshake has as long for its request as any other.
         self.since = self._loop.time()
-        transport.max_size = limits.PLAIN_BUFFER  # type: ignore[attr-defined] # asyncio's own attribute
+        transport.max_size = limits.READ_BUFFER  # type: ignore[attr-defined] # asyncio's own attribute
         # Pause writing until the kernel has the complete response, so that the write timeout covers all of it.
         transport.set_write_buffer_limits(0)
+        if hasattr(transport, "set_read_buffer_limits"):  # TLS: what is received while aiohttp does not read
+            transport.set_read_buffer_limits(limits.READ_BUFFER)
         super().connection_made(transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
@@ -108,9 +150,24 @@ class Connection(web.RequestHandler):
 
     def data_received(self, data: bytes) -> None:
         """Start the timeout of a request at its first byte."""
-        if data and self.state is ConnectionState.IDLE:
-            self._enter(ConnectionState.RECEIVING, limits.REQUEST_TIMEOUT)
+        match self.state:
+            case ConnectionState.IDLE if data:
+                self._enter(ConnectionState.RECEIVING, limits.REQUEST_TIMEOUT)
+                self._framing.receive(data)
+            case ConnectionState.RECEIVING:
+                self._framing.receive(data)
+            case ConnectionState.IN_HANDLER if data:
+                self.close()  # after the answer; the data is dropped
         super().data_received(data)
+        if self._framing.is_too_long:
+            self.abort()
+
+    def begin(self, request: web.BaseRequest) -> None:
+        """Note that the head of a request is complete."""
+        if request.content.is_eof():
+            self.enter_handler()
+        elif TRANSFER_ENCODING in request.headers:
+            self._framing.begin_body(request.content)
 
     def enter_handler(self) -> None:
         """Note that the request is complete."""
@@ -122,8 +179,10 @@ class Connection(web.RequestHandler):
         """Send a response within the write timeout. It closes the connection if the rest of the request is still to come."""
         if not request.content.is_eof():
             resp.force_close()
-        self._enter(ConnectionState.IN_HANDLER, limits.WRITE_TIMEOUT)
+        self._enter(self.state, limits.WRITE_TIMEOUT)
         sent = await super().finish_response(request, resp, start_time)
+        if request.content.is_eof():
+            self._framing = Framing()
         self._enter(ConnectionState.IDLE)
         return sent
 
@@ -160,6 +219,8 @@ class HttpRequest(web.BaseRequest):
 
 def _check_and_answer(answer: Answerer, request: web.BaseRequest) -> Awaitable[web.StreamResponse]:
     """Answer a request, unless it has an expectation or a transfer coding that the server does not support."""
+    if isinstance(request.protocol, Connection):
+        request.protocol.begin(request)
     if EXPECT in request.headers and request.version >= HttpVersion11 and not _members(request, EXPECT) <= {CONTINUE}:
         raise _closing(web.HTTPExpectationFailed(text=f"the only supported expectation is {CONTINUE}"))
     if TRANSFER_ENCODING in request.headers:
@@ -225,7 +286,8 @@ class Listener:
 
     async def listen(self, bind: str, port: int, tls: ssl.SSLContext | None = None) -> int:
         """Listen, and return the port. Port 0 means any free port. Raises InjectorError if the address cannot be used."""
-        sslproto.SSLProtocol.max_size = limits.TLS_BUFFER
+        sslproto.SSLProtocol.max_size = limits.READ_BUFFER
+        web_protocol.MAX_MSG_QUEUE_SIZE = limits.MAX_REQUESTS
         if tls is not None:
             self._tls = {"ssl": tls, "ssl_shutdown_timeout": limits.TLS_SHUTDOWN_TIMEOUT}
         try:

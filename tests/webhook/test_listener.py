@@ -543,14 +543,124 @@ async def test_the_read_buffers_of_asyncio_are_small(tmp_path: Path) -> None:
         await served.idle(asks=False)
         (connection,) = served.connections
         transport: Any = connection.transport
-        assert type(transport).max_size > 2**14
-        assert transport.max_size == 2**14
+        assert type(transport).max_size > 2**12
+        assert transport.max_size == 2**12
     async with serving(tls=write_certificate(tmp_path)) as served:
         await served.idle(asks=False)
         (connection,) = served.connections
         transport = connection.transport
         assert type(transport._ssl_protocol) is sslproto.SSLProtocol
         assert len(getattr(transport._ssl_protocol, "_ssl_buffer")) == 2**12  # noqa: B009 -- it has no type
+        # What a client sends while its connection is not read.
+        assert getattr(transport._ssl_protocol, "_incoming_high_water") == 2**12  # noqa: B009 -- the same
+
+
+# What is not the body of a request.
+
+CHUNKED = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+LINE = b"X: " + bytes(1000).replace(b"\0", b"x") + b"\r\n"
+
+
+def head_of(size: int) -> bytes:
+    """A request whose head has about this size."""
+    return REQUEST.replace(b"\r\n\r\n", b"\r\n" + LINE * (size // len(LINE)) + b"\r\n")
+
+
+@pytest.mark.parametrize("before", [b"", b"\r\n", b"\r\n\r\n\r\n"])
+@pytest.mark.parametrize("step", [2**20, 1000, 7])
+async def test_a_head_that_is_too_long_ends_its_connection(served: Served, before: bytes, step: int) -> None:
+    """Also behind empty lines, which HTTP allows before a request, and however it is cut."""
+    sent = before + head_of(limits.MAX_HEAD + 2 * len(LINE))
+    client = await served.connect()
+    with suppress(ConnectionError):
+        for start in range(0, len(sent), step):
+            client.writer.write(sent[start : start + step])
+            await client.writer.drain()
+    assert await client.has_ended()
+    assert served.bodies == []
+
+
+@pytest.mark.parametrize("step", [2**20, 1000, 7])
+async def test_a_long_head_and_a_large_body_are_accepted_on_the_same_connection(served: Served, step: int) -> None:
+    client, body = await served.connect(), bytes(100_000)
+    head = head_of(limits.MAX_HEAD - len(LINE)).replace(b"Content-Length: 2", b"Content-Length: %d" % len(body))
+    for _ in range(2):
+        sent = head + body
+        for start in range(0, len(sent), step):
+            client.writer.write(sent[start : start + step])
+            await client.writer.drain()
+        assert await client.answered()
+
+    assert served.bodies == [body, body]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [b"1\r\na\r\n" * 100_000, b"1;" + b"x" * 10**5, b"0\r\n" + LINE * 50],
+    ids=["sizes", "extension", "trailers"],
+)
+async def test_chunks_with_more_around_them_than_a_head_may_have_end_their_connection(
+    served: Served, sent: bytes
+) -> None:
+    client = await served.connect()
+    client.writer.write(CHUNKED)
+    await until(served.receiving)
+    client.writer.write(sent)
+
+    assert await client.has_ended()
+    assert served.bodies == []
+
+
+@pytest.mark.parametrize("size", [512, 4096, 100_000])
+async def test_a_body_in_chunks_may_be_large(served: Served, size: int) -> None:
+    client, body = await served.connect(), bytes(size) * (2**19 // size)
+    chunk = b"%x\r\n%s\r\n" % (size, bytes(size))
+    for _ in range(2):
+        assert await client.ask(CHUNKED + chunk * (len(body) // size) + b"0\r\nX: trailer\r\n\r\n")
+
+    assert served.bodies == [body, body]
+
+
+async def test_a_client_sees_why_its_large_body_is_refused(served: Served) -> None:
+    """The rest of the body is neither a head nor another request."""
+    client, size = await served.connect(), 2**21
+    client.writer.write(b"POST /missing HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % size)
+    head = await client.reader.readuntil(b"\r\n\r\n")
+    client.writer.write(bytes(size))
+    await client.writer.drain()
+
+    assert b"404 Not Found" in head
+    assert await client.has_ended()
+
+
+async def test_a_client_that_does_not_wait_for_its_answer_gets_no_other_one(served: Served) -> None:
+    served.go.clear()
+    client = await served.connect()
+    client.writer.write(REQUEST + BODY)
+    await until(lambda: served.bodies)
+    client.writer.write((REQUEST + BODY) * 1000)
+    for _ in range(20):
+        await asyncio.sleep(0.001)
+    served.go.set()
+
+    assert await client.answered()
+    assert await client.has_ended()
+    assert served.bodies == [BODY]
+
+
+async def test_requests_that_come_at_once_are_answered(served: Served) -> None:
+    client = await served.connect()
+    client.writer.write((REQUEST + BODY) * 10)
+
+    assert [await client.answered() for _ in range(10)] == [True] * 10
+
+
+async def test_aiohttp_reads_two_requests_ahead(served: Served) -> None:
+    # aiohttp has no public option for it: this test fails if the constant that sets it disappears.
+    await served.idle(asks=False)
+    (connection,) = served.connections
+
+    assert connection._max_msg_queue_size == limits.MAX_REQUESTS
 
 
 HALF_HELLO = bytes.fromhex("1603010200010001fc0303") + bytes(20)
