@@ -68,3 +68,20 @@ def test_a_script_with_several_tests_lists_them(script: str, argument: str) -> N
 
     assert run.returncode == 2
     assert run.stderr.startswith("usage: scripts/")
+
+
+def test_a_chart_that_does_not_render_leaves_the_manifests_as_they_were(tmp_path: Path) -> None:
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "kustomize").write_bytes((ROOT / "scripts" / "kustomize").read_bytes())
+    (tmp_path / "scripts" / "helm").write_text("#!/bin/sh\necho 'error: no helm' >&2\nexit 1\n")
+    folder = tmp_path / "deploy" / "kustomize" / "default"
+    folder.mkdir(parents=True)
+    (folder / "values.yaml").write_text("{}")
+    (folder / "manifests.yaml").write_text("as before")
+    for script in (tmp_path / "scripts").iterdir():
+        script.chmod(0o755)
+
+    run = subprocess.run([str(tmp_path / "scripts" / "kustomize")], check=False, capture_output=True, text=True)
+
+    assert (run.returncode, run.stderr) == (1, "error: no helm\n")
+    assert (folder / "manifests.yaml").read_text() == "as before"
