@@ -52,6 +52,7 @@ One request, in ``webhook/``, then in ``injection/``::
     webhook.accepting:Acceptor                       accepts connections, and begins the newest first
     webhook.listener:Listener                        room for a connection, its TLS handshake, and its protocol:
     webhook.listener:Connection                      aiohttp's protocol with the limits and deadlines of this server
+    webhook.listener:_check_and_answer               called by aiohttp for each request: no expectations, no unclear ends of bodies
     webhook.server:webhook_requests                  the path /inject leads to the handler
     webhook.handler:InjectHandler.handle             the whole request: read, answer, count, trace
         webhook.reading:Reader.read                  the body, within the limits of size, memory and time
