@@ -24,8 +24,11 @@ DEFAULT_TAG_WEBHOOK: Final = "istio-revision-tag-default"
 """The MutatingWebhookConfiguration by which an istiod sees that the tag ``default`` exists."""
 _UNKNOWN_NAMESPACE: Final = (1, 25)
 """The first minor that owns the Gateways of a namespace which it does not know."""
+_VALIDATOR: Final = (1, 25)
+"""The first minor that reads the validator of the default revision. Its first patches did not, nor those of the next two: 1.25.5, 1.26.4
+and 1.27.1 do."""
 _SERVICES: Final = (1, 28)
-"""The first minor that reads the Services of tags, and the validator of the default revision."""
+"""The first minor that reads the Services of tags."""
 # pilot/pkg/config/kube/gatewaycommon/classinfo.go and pkg/config/constants/constants.go, 1.31.0-rc.0
 CONTROLLERS: Final[Mapping[str, str]] = {
     "istio": "istio.io/gateway-controller",
@@ -110,7 +113,7 @@ class TagObjects:
     def _is_default(self, revision: str, minor: Minor | None) -> bool:
         """Tell whether a revision without the tag ``default`` is the default one: the validator names it, and there is no such tag."""
         validator = self.validators.get(VALIDATOR_NAME)
-        if validator is None or not _is_since(_SERVICES, minor):
+        if validator is None or not _is_since(_VALIDATOR, minor):
             return False
         return validator.get(REVISION_LABEL, "") == revision and TAG_LABEL not in self.webhooks.get(
             DEFAULT_TAG_WEBHOOK, {}
