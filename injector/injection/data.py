@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from injector.errors import DataError
 from injector.golang.json import dump_json
+from injector.golang.strconv import SPACE
 from injector.gotemplate.values import Int64
 from injector.injection import containers as c
 from injector.injection.result import ENFORCE
@@ -47,7 +48,8 @@ SUPPLEMENTAL_GROUPS: Final = "openshift.io/sa.scc.supplemental-groups"
 DEFAULT_PROXY_ID: Final = 1337
 
 _UINT32: Final = 2**32
-_NUMBER: Final = r"[ \t\v\f\r]*0*(\d{1,10})(?!\d)"
+_BLANKS: Final = SPACE.replace("\n", "")
+_NUMBER: Final = rf"[{_BLANKS}]*0*(\d{{1,10}})(?!\d)"
 _BLOCK: Final = {separator: re.compile(_NUMBER + separator + _NUMBER, re.ASCII) for separator in "/-"}
 
 _NONE: Final[Mapping[str, Any]] = MappingProxyType({})
