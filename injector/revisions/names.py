@@ -10,6 +10,7 @@ from typing import Final
 from urllib.parse import unquote_to_bytes
 
 from injector.errors import ConfigError, ReviewError, UnknownRevisionError
+from injector.gotemplate.sprig.strings import upper
 from injector.istio.webhooks.paths import PATH_PREFIX, SLASH
 from injector.kube.selectors import is_dns_label
 
@@ -99,7 +100,7 @@ def _legacy_pairs(text: str) -> list[tuple[str, str]]:
 
 
 def _variable(key: str) -> str:
-    name = _VARIABLES.get(key) or key.upper()
+    name = _VARIABLES.get(key) or upper(key)
     if not _VARIABLE.fullmatch(name):
         raise ReviewError(
             f"{key[:_MAX_QUOTED]!r} is not a valid environment variable",

@@ -231,7 +231,7 @@ def test_a_path_names_a_revision_and_adds_to_the_environment(path: str, name: st
             "/inject/prod/net/%ff",
             "/inject/prod/net/%e2%80%a8",
         ),
-        *("/inject/prod/a%3Db/c", "/inject/prod/%C3%A4/c", "/inject/<script>"),
+        *("/inject/prod/a%3Db/c", "/inject/prod/%C3%A4/c", "/inject/prod/%C3%9F/c", "/inject/<script>"),
     ],
 )
 def test_a_hostile_path_is_refused_in_a_short_line(path: str) -> None:
