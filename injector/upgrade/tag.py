@@ -78,15 +78,17 @@ def tag_before(upgrade: Upgrade, state: State) -> Tag | None:
 def write_tag(session: Session, istio_namespace: str, tag: Tag, expected: TagView) -> None:
     """Write a tag of the cluster, if it is still the expected one.
 
+    Only the revision with the largest weight must exist. A rollback writes the tag as it was, and that may name the new revision, which is
+    perhaps gone, as its shadow or with a smaller weight. The tag is served without it then.
+
     Raises:
         ClusterError: with the reason ``conflict`` if it is not.
-        InjectorError: a revision of the tag does not exist, or the tag has several objects.
+        InjectorError: the revision does not exist, or the tag has several objects.
     """
     tags = ClusterTags(session, istio_namespace)
     state = tags.list()
     is_faulty = tag.name in state.faults or tag.name not in state.tags
     if (state.tags.get(tag.name) != expected.tag) if not expected.fault else not is_faulty:
         raise ClusterError(f"tag {tag.name} was changed by another writer", hint="try again", reason="conflict")
-    for name in tag.revisions:
-        state.check_revision(name)
+    state.check_revision(tag.revision)
     tags.write(tags.plan(tag))

@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ParamSpec, TypeVar
 
 import pytest
@@ -14,7 +15,7 @@ from injector.cluster.resources import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, POD
 from injector.cluster.session import ThreadSession
 from injector.errors import ClusterError, InjectorError
 from injector.fleet.sources import RevisionSources
-from injector.revisions.tags import Tag
+from injector.revisions.tags import Shadow, Tag
 from injector.upgrade.state import State
 from injector.upgrade.survey import Surveyor, read_fleet
 from injector.upgrade.tag import TagView, read_tag, write_tag
@@ -136,6 +137,27 @@ async def test_a_tag_that_was_deleted_says_how_to_set_it_and_a_rollback_writes_i
     assert view.fault == "it does not exist; run `injector tag set prod --revision 1-28` first"
     await asyncio.to_thread(write_tag, ThreadSession(asyncio.get_running_loop(), api), HOME, PROD, view)
     assert (await read_tag(api, upgrade())).tag == PROD
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        replace(PROD, shadow=Shadow(NEW)),
+        Tag("prod", ((OLD, 100), (NEW, 0))),
+        Tag("prod", ((OLD, 90), (NEW, 10))),
+        replace(PROD, namespaces={"test": ((NEW, 1),)}),
+    ],
+    ids=["shadow", "weight 0", "weight 10", "namespace"],
+)
+async def test_a_rollback_writes_a_tag_that_named_the_new_revision_before(before: Tag) -> None:
+    api = OneLoop()
+    session = ThreadSession(asyncio.get_running_loop(), api)
+    await asyncio.to_thread(write_tag, session, HOME, Tag("prod", ((NEW, 1),)), TagView(PROD))
+    for key in [key for key in api.objects if key[2].endswith(f"-{NEW}")]:
+        del api.objects[key]
+
+    await asyncio.to_thread(write_tag, session, HOME, before, await read_tag(api, upgrade()))
+    assert (await read_tag(api, upgrade())).tag == before
 
 
 def stateful(policy: str = "OrderedReady") -> dict[str, Any]:
