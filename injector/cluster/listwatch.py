@@ -284,6 +284,9 @@ class ListWatch:
         self.fault = ""
         """The last error, with what was asked for; empty once the watch works."""
 
+    def __str__(self) -> str:
+        return str(self._scope)
+
     async def run(self) -> None:
         """List and watch until cancelled."""
         try:

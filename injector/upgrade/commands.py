@@ -15,6 +15,8 @@ from injector.upgrade.state import (
     INCOMPLETE,
     MOVING,
     PAUSED,
+    PREFLIGHT,
+    PREFLIGHT_FAILED,
     RESTARTING,
     ROLLED_BACK,
     ROLLING_BACK,
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 
 SKIP: Final = "skip"
 RETRY: Final = "retry"
-_CAUSES_OF_WORKLOADS: Final = ("PreflightFailed", "RestartFailed", "PodsFailed")
+_CAUSES_OF_WORKLOADS: Final = (PREFLIGHT_FAILED, "RestartFailed", "PodsFailed")
 """The causes of a pause for which single workloads are to blame, so that trying one again goes on."""
 
 
@@ -41,30 +43,18 @@ def apply_command(state: State, verb: str, upgrade: Upgrade, now: float) -> Stat
     """Return the state after a command of a user. Raises UsageError if the command does not fit the state."""
     check_end(state, verb, upgrade)
     match verb:
+        case "pause" if state.phase == PAUSED:
+            return state  # its cause decides how it goes on
         case "pause":
             return replace(state, phase=PAUSED, cause=BY_USER, reason="paused by a user")
         case "resume":
             return _resume(state, upgrade, now)
         case "promote":
-            if state.back:
-                raise UsageError("a rollback has no gates", hint="resume it, or abort it")
-            resumed = _resume(state, upgrade, now)
-            if needs_approval(upgrade, state):
-                return replace(resumed, approved=True)
-            return replace(promote(resumed, upgrade, now), cause=resumed.cause, reason=resumed.reason)
+            return _approve_or_promote(state, upgrade, now)
         case "abort":
             return state.abort(state.under_way(upgrade))
         case "accept":
-            if state.phase != INCOMPLETE:
-                hint = "wait until it is Incomplete, or abort it"
-                raise UsageError(f"the upgrade {upgrade.name} is {state.phase}", hint=hint)
-            pins = {f"Gateway {name}": gateway.to_remaining(f"{name}") for name, gateway in state.gateways.items()}
-            remaining = tuple(pins.get(item.workload) or _without_command(item) for item in state.remaining)
-            phase, reason = (
-                ROLLED_BACK if state.back else COMPLETED,
-                f"accepted by a user with {count_of(state.remaining_total, 'item')} left",
-            )
-            return replace(state, phase=phase, cause="Accepted", reason=reason, remaining=remaining)
+            return _accept(state, upgrade)
         case _:
             if not upgrade.tag:
                 hint = "change the labels of the namespaces back, and write an upgrade in the other direction"
@@ -74,6 +64,31 @@ def apply_command(state: State, verb: str, upgrade: Upgrade, now: float) -> Stat
             if state.back and state.phase != ABORTED:
                 raise UsageError("the upgrade goes back already", hint="resume it if it is paused or incomplete")
             return state.rolling_back(upgrade, now, BY_USER, "")
+
+
+def _approve_or_promote(state: State, upgrade: Upgrade, now: float) -> State:
+    """Return the state after the approval of a wave, or after the rest of a wave was skipped. A second approval skips no preflight."""
+    if state.back:
+        raise UsageError("a rollback has no gates", hint="resume it, or abort it")
+    resumed = _resume(state, upgrade, now)
+    if needs_approval(upgrade, state):
+        return replace(resumed, approved=True)
+    if (state.phase, state.step) == (RUNNING, PREFLIGHT) and state.approved and state.cause != PREFLIGHT_FAILED:
+        hint = f"`injector upgrade status {upgrade.name}` shows what it waits for"
+        raise UsageError(f"wave {upgrade.waves[state.wave].name} is approved already", hint=hint)
+    return replace(promote(resumed, upgrade, now), cause=resumed.cause, reason=resumed.reason)
+
+
+def _accept(state: State, upgrade: Upgrade) -> State:
+    """Return the state of an upgrade that a user closes although work is left."""
+    if state.phase != INCOMPLETE:
+        hint = "wait until it is Incomplete, or abort it"
+        raise UsageError(f"the upgrade {upgrade.name} is {state.phase}", hint=hint)
+    pins = {f"Gateway {name}": gateway.to_remaining(f"{name}") for name, gateway in state.gateways.items()}
+    remaining = tuple(pins.get(item.workload) or _without_command(item) for item in state.remaining)
+    reason = f"accepted by a user with {count_of(state.remaining_total, 'item')} left"
+    phase = ROLLED_BACK if state.back else COMPLETED
+    return replace(state, phase=phase, cause="Accepted", reason=reason, remaining=remaining)
 
 
 def _without_command(item: Remaining) -> Remaining:

@@ -19,7 +19,7 @@ from injector.kube.objects import mapping_at
 from injector.kube.pods import controller_of, has_ended
 from injector.kube.selectors import Selector
 from injector.revisions.tags import workload_key
-from injector.upgrade.document import GROUP
+from injector.upgrade.document import GROUP, MAX_RESTARTS
 from injector.upgrade.gatewaywave import ObservedGateway
 from injector.upgrade.observation import ObservedWorkload
 from injector.upgrade.plan import (
@@ -51,9 +51,12 @@ _MAX_TEXT: Final = 100
 """Characters of an annotation that are remembered. The texts of upgrades are shorter, and users can write 250 KB."""
 _MAX_MESSAGE: Final = 200
 """Characters of a condition's message that are remembered: the cause is at its beginning."""
+LIST_PATIENCE: Final = 10.0
+"""Seconds after which a runner shows that it lives, and why it waits, although a list is not complete."""
+_CRASH_LOOP: Final = "CrashLoopBackOff"
 _FAULTS: Final = frozenset(
     {
-        "CrashLoopBackOff",
+        _CRASH_LOOP,
         "CreateContainerConfigError",
         "CreateContainerError",
         "ErrImagePull",
@@ -85,7 +88,8 @@ class WorkloadFacts:
 class PodFacts:
     """The facts about a pod: its workload, the revision of its sidecar, its container restarts, a container that does not start, its UID.
 
-    ``trouble`` says why it is not scheduled. A pod of a StatefulSet that is not ready has a ``name``, and the hash of its ``template``.
+    ``trouble`` says why it is not scheduled, or not ready. A pod of a StatefulSet that is not ready has a ``name``, and the hash of its
+    ``template``.
     """
 
     key: Key
@@ -121,7 +125,7 @@ def workload_facts(item: Mapping[str, Any], kind: str) -> WorkloadFacts:
         desired=desired,
         disrupts=restart_of(obj).disrupts,
         unavailable=max(desired - available, 0),
-        fault=_progress_fault(status),
+        rollout_fault=_progress_fault(meta, status),
         # The API server refuses its new pods, for example by a quota.
         trouble=_condition_message(status, "ReplicaFailure", "True"),
     )
@@ -156,7 +160,10 @@ def _is_complete(
     return updated >= desired and replicas == updated
 
 
-def _progress_fault(status: Mapping[str, Any]) -> str:
+def _progress_fault(meta: Mapping[str, Any], status: Mapping[str, Any]) -> str:
+    """Return why the rollout of the newest pod template was given up. The Deployment controller stores what it observed last."""
+    if str(status.get("observedGeneration", "")) != str(meta.get("generation", "")):
+        return ""
     for condition in status.get("conditions") or ():
         if condition.get("type") == "Progressing" and condition.get("reason") == "ProgressDeadlineExceeded":
             return "its progress deadline is exceeded"
@@ -185,7 +192,9 @@ def pod_facts(pod: Mapping[str, Any]) -> PodFacts | None:
     fault = next((str(reason) for reason in reasons if reason in _FAULTS), "")
     restarts = max((int(container.get("restartCount") or 0) for container in statuses), default=0)
     key = Key(*workload_key(pod, str(meta.get("namespace", ""))))
-    trouble = _condition_message(status, "PodScheduled", "False")
+    # The first of them that is not fulfilled has the cause.
+    stages = (_condition_message(status, kind, "False") for kind in ("PodScheduled", "Initialized", "Ready"))
+    trouble = next(filter(None, stages), "")
     name, template = unready_pod(pod) if key.kind == "StatefulSet" else ("", "")
     return PodFacts(key, revision[:_MAX_TEXT], restarts, fault, trouble, str(meta.get("uid", "")), name, template)
 
@@ -211,7 +220,7 @@ class Observer:
     """
 
     target: str
-    max_restarts: int
+    max_restarts: int = MAX_RESTARTS
     _changed: dict[Key, tuple[ObservedWorkload, float]] = field(default_factory=dict)
     _available: dict[Key, float] = field(default_factory=dict)
 
@@ -254,25 +263,29 @@ class Observer:
         self, view: ObservedWorkload, pods: Sequence[PodFacts], outdated: frozenset[str], now: float
     ) -> ObservedWorkload:
         new = [pod for pod in pods if pod.revision == self.target and pod.uid not in outdated]
-        view = replace(view, new=len(new), old=len(pods) - len(new), fault=self._fault(new) or view.fault)
+        view = replace(view, new=len(new), old=len(pods) - len(new), fault=self._fault(new))
         before, since = self._changed.get(view.key, (None, now))
         if before != view:
             since = now
         self._changed[view.key] = view, since
         available = self._available.get(view.key, now) if view.unavailable else now
         self._available[view.key] = available
-        pod_trouble = (pod.trouble or pod.fault for pod in pods if pod.trouble or pod.fault)
+        pod_trouble = (pod.fault or pod.trouble for pod in pods if pod.trouble or pod.fault)
         trouble = view.trouble or next(pod_trouble, "")
         return replace(view, trouble=trouble, quiet=now - since, incomplete=now - available)
 
     def _fault(self, new: Sequence[PodFacts]) -> str:
-        crashing = next((pod.fault for pod in new if pod.fault), "")
+        # A container that waits for its next start may still become ready: one that starts before its proxy crashes once or twice.
+        crashing = next((pod.fault for pod in new if pod.fault and not self._may_recover(pod)), "")
         if crashing:
             return f"a new pod does not start: {crashing}"
         restarts = max((pod.restarts for pod in new), default=0)
         if restarts > self.max_restarts:
             return f"a new pod restarted {restarts} times"
         return ""
+
+    def _may_recover(self, pod: PodFacts) -> bool:
+        return pod.fault == _CRASH_LOOP and pod.restarts <= self.max_restarts
 
 
 def _with_broken(view: ObservedWorkload, known: WorkloadFacts, pods: Sequence[PodFacts]) -> ObservedWorkload:
@@ -311,7 +324,10 @@ class Watches:
     @classmethod
     @asynccontextmanager
     async def open(cls, client: KubeClient, metrics: Metrics, name: str) -> AsyncIterator[Watches]:
-        """Watch all workloads, pods and PodDisruptionBudgets. Raises ClusterError if a list is forbidden."""
+        """Watch all workloads, pods and PodDisruptionBudgets. Raises ClusterError if a list is forbidden.
+
+        If a list is not complete after ``LIST_PATIENCE``, the watches have a ``fault`` until it is.
+        """
         rollout = await client.find_resource(ROLLOUT, ROLLOUT_GROUP)
         resources = {**RESTARTABLE, **({} if rollout is None else {ROLLOUT: rollout})}
         keeps: dict[str, tuple[Resource, Callable[[Mapping[str, Any]], Any]]] = {
@@ -335,7 +351,9 @@ class Watches:
                 metrics.watch_synced.remove(f"{name}/{kind}")
 
     async def _wait_until_listed(self) -> None:
-        while not all(listing.synced.is_set() for listing in self._lists):
+        now = asyncio.get_running_loop().time
+        end = now() + LIST_PATIENCE
+        while now() < end and not all(listing.synced.is_set() for listing in self._lists):
             await asyncio.sleep(0.05)
             for listing in self._lists:
                 if listing.state.last_fault == "forbidden" and not listing.synced.is_set():
@@ -345,7 +363,11 @@ class Watches:
     @property
     def fault(self) -> str:
         """Why the watches do not show the cluster as it is now; empty if they do."""
-        return next((listing.fault for listing in self._lists if listing.fault), "")
+        faults = (
+            listing.fault or ("" if listing.synced.is_set() else f"{listing}: the first list is not complete")
+            for listing in self._lists
+        )
+        return next(filter(None, faults), "")
 
     def snapshot(self) -> tuple[list[WorkloadFacts], Iterable[PodFacts], Iterable[BudgetFacts]]:
         """Return the workloads of all kinds that can be restarted, the pods, and the PodDisruptionBudgets."""

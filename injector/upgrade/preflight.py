@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 
     from injector.cluster.client import KubeClient
     from injector.upgrade.document import Upgrade
-    from injector.upgrade.plan import Entry, Plan
+    from injector.upgrade.plan import Entry, Key, Plan
 
 PACE: Final = 0.1
 """Seconds between two requests of a preflight, and between two restarts, so that a large wave does not load the API server."""
+TURN: Final = 20.0
+"""Seconds after which a preflight goes on in the next step: meanwhile, the runner shows no sign of life and sees no command of a user."""
 MAX_FAULTS: Final = 10
 """Faults after which a preflight ends: the others usually have the same cause."""
 _TERMINATED: Final = "because it is being terminated"
@@ -40,11 +42,39 @@ async def control_plane_fault(client: KubeClient, revision: str, istio_namespace
 
 
 async def preflight(
+    client: KubeClient, plan: Plan, wave: int, istio_namespace: str, rollout: Resource | None, tried: set[Key]
+) -> tuple[str, ...] | None:
+    """Return the faults that forbid a wave; None if it takes longer than ``TURN``, and goes on with the next call.
+
+    ``tried`` are the workloads whose dry runs have succeeded in the calls before. ``rollout`` is the resource of Argo Rollouts, if the
+    cluster has it.
+    """
+    now = asyncio.get_running_loop().time
+    end = now() + TURN
+    entries = [entry for entry in plan.of_wave(wave) if entry.action == RESTART and entry.key not in tried]
+    faults = [] if tried else await _faults_before_dry_runs(client, plan, wave, istio_namespace, rollout)
+    if faults:
+        return tuple(faults)
+    for entry in entries:
+        if now() > end and tried and not faults:
+            return None
+        await asyncio.sleep(PACE)
+        fault = await dry_run_fault(client, plan, entry)
+        if fault:
+            faults.append(f"{entry.key}: {fault}")
+            if len(faults) == MAX_FAULTS or now() > end:
+                break
+        else:
+            tried.add(entry.key)
+    tried.clear()
+    return tuple(faults)
+
+
+async def _faults_before_dry_runs(
     client: KubeClient, plan: Plan, wave: int, istio_namespace: str, rollout: Resource | None
-) -> tuple[str, ...]:
-    """Return the faults that forbid a wave. ``rollout`` is the resource of Argo Rollouts, if the cluster has it."""
+) -> list[str]:
+    """Return the faults of the control plane, of the tag and of the permissions: the first sort that has any."""
     upgrade = plan.upgrade
-    entries = [entry for entry in plan.of_wave(wave) if entry.action == RESTART]
     fault = await control_plane_fault(client, upgrade.target, istio_namespace)
     # Those of later waves too, so that an upgrade does not stop in the middle.
     later = [
@@ -52,18 +82,7 @@ async def preflight(
     ]
     missing = [fault] if fault else await _tag_faults(client, upgrade.tag)
     missing = missing or await missing_permissions(client, upgrade, later, rollout, PACE)
-    missing = missing or await gateway_faults(client, plan)
-    if missing:
-        return tuple(missing)
-    faults: list[str] = []
-    for entry in entries:
-        await asyncio.sleep(PACE)
-        fault = await dry_run_fault(client, plan, entry)
-        if fault:
-            faults.append(f"{entry.key}: {fault}")
-            if len(faults) == MAX_FAULTS:
-                break
-    return tuple(faults)
+    return missing or await gateway_faults(client, plan)
 
 
 async def _tag_faults(client: KubeClient, tag: str) -> list[str]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from injector.cluster.resources import DEPLOYMENTS, Resource
 from injector.cluster.session import ThreadSession
-from injector.errors import ClusterError, UsageError
+from injector.errors import ClusterError, InjectorError, UsageError
 from injector.fleet.gateways import PIN_MANAGER, read_gateways
 from injector.golang.time import utc_text
 from injector.istio.labels import REVISION_LABEL
@@ -37,6 +38,7 @@ from injector.upgrade.step import (
     INTERVAL,
     PREFLIGHT_GRACE,
     STABLE_AFTER,
+    is_of_run,
     mark_of,
     step,
     tag_to_write,
@@ -44,6 +46,7 @@ from injector.upgrade.step import (
     wants_gateways,
     wants_preflight,
     wants_remaining,
+    writes_tag_back,
 )
 from injector.upgrade.store import MANAGER
 from injector.upgrade.tag import TagView, read_tag, tag_before, tag_data, write_tag
@@ -80,6 +83,7 @@ class Memory:
     Attributes:
         survey: the last survey.
         surveyed: the rollback, the wave, and whether the preflight could begin, for which it was made; ``retries`` are those of that state.
+        tried: the workloads of this survey whose dry runs have succeeded, while a preflight is under way.
         observer: the times of the last changes of workloads.
         last_times: the time of the last preflight, survey for the end, and evaluation of the gates.
         gateways: the resource of Gateways; None if it was not needed or the cluster does not have it.
@@ -93,6 +97,7 @@ class Memory:
     survey: Survey | None = None
     surveyed: tuple[bool, int, bool] | None = None
     retries: Mapping[str, float] = field(default_factory=dict)
+    tried: set[Key] = field(default_factory=set)
     observer: Observer | None = None
     last_times: dict[str, float] = field(default_factory=dict)
     gateways: Resource | None = None
@@ -192,9 +197,17 @@ class Run:
                 raise
             if error.reason != "conflict":
                 memory.error = str(error)
+                await self._show_error()
             return None
         memory.is_unauthorized, memory.error = False, ""
         return state
+
+    async def _show_error(self) -> None:
+        """Store the error of a step, as far as the API server can be reached: the runner lives, and people see why it cannot go on."""
+        with suppress(InjectorError):
+            stored = await self.store.load()
+            if stored.is_due and self.runner.now() - stored.heartbeat.time >= HEARTBEAT:
+                await self.store.note(self.memory.error)
 
     async def _step(self) -> State:
         stored = await self.store.load()
@@ -228,7 +241,9 @@ class Run:
 
         Without an API server, no controller replaces pods either.
         """
-        now, last_step = self.runner.now(), max(self.memory.stepped, stored.heartbeat.time)
+        # A heartbeat with an error is that of a runner that cannot make a step.
+        last_heartbeat = 0.0 if stored.heartbeat.error else stored.heartbeat.time
+        now, last_step = self.runner.now(), max(self.memory.stepped, last_heartbeat)
         return state.postpone(now, now - last_step) if now - last_step > STABLE_AFTER else state
 
     async def _observe(self, stored: Stored, state: State, tag: TagView) -> Observation:
@@ -236,11 +251,11 @@ class Run:
         upgrade, runner, watches, memory = stored.upgrade, self.runner, self.watches, self.memory
         before = tag_before(upgrade, state)
         base = Observation(runner.now(), (), watches.fault, tag.tag, tag.fault, tag.writer, before)
-        if base.blind:
+        if base.blind and not writes_tag_back(state):
             return base
         gateways = await self._gateways(upgrade, state, tag.tag, before)
         base = replace(base, gateways=gateways)
-        if state.back and state.step == MOVING:
+        if writes_tag_back(state):
             return base
         survey, is_end = await self._survey(upgrade, state, before)
         plan = survey.plan.without(state.skipped)
@@ -252,11 +267,14 @@ class Run:
         is_open = is_open and not needs_approval(upgrade, state)
         if wants_preflight(state) and is_open and is_prepared and self._is_time("preflight", PREFLIGHT_INTERVAL):
             rollout = watches.resources.get(ROLLOUT)
-            checked = await preflight(runner.client, plan, state.wave, runner.istio_namespace, rollout)
+            checked = await preflight(runner.client, plan, state.wave, runner.istio_namespace, rollout, memory.tried)
+            if checked is None:
+                del memory.last_times["preflight"]  # it goes on in the next step
         hold = "" if state.back else await control_plane_fault(runner.client, upgrade.target, runner.istio_namespace)
         rival = await self.store.rival(stored) if not state.back and state.step in (PREFLIGHT, MOVING) else ""
         now = runner.now()
-        observer = memory.observer = memory.observer or Observer(plan.target, upgrade.gates.max_restarts)
+        observer = memory.observer = memory.observer or Observer(plan.target)
+        observer.max_restarts = upgrade.gates.max_restarts  # it may change while the upgrade is under way
         # In a thread, because the event loop of a server answers admissions: 5,000 workloads take 0.1 s, every two seconds.
         views, exhausted = await asyncio.to_thread(observer.observe, plan, *watches.snapshot(), state.restarting, now)
         injected_gateways = {entry.key for entry in plan.entries if entry.is_gateway}
@@ -285,7 +303,7 @@ class Run:
         is_other = wants_preflight(state) and memory.surveyed != wanted
         if memory.survey is None or is_end or is_other or is_retried or memory.survey.plan.is_back != state.back:
             memory.survey = await surveyor.survey(upgrade, state, before, is_compared=not state.back)
-            memory.surveyed, memory.retries = wanted, state.retries
+            memory.surveyed, memory.retries, memory.tried = wanted, state.retries, set()
         return memory.survey, is_end
 
     async def _gateways(
@@ -445,6 +463,4 @@ def _progress(upgrade: Upgrade, view: ObservedWorkload, state: State) -> str:
     if _is_left(view, state) and view.mark != mark:
         return "waiting"
     # A later mark is needed after another writer has moved the tag.
-    owner, _, token = view.mark.rpartition("/")
-    is_own = owner == mark.rpartition("/")[0] and token.isdigit() and int(token) >= state.started
-    return "current" if view.action == DONE and not is_own else "done"
+    return "current" if view.action == DONE and not is_of_run(upgrade, state, view.mark) else "done"

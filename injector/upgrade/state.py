@@ -47,6 +47,8 @@ TAG_CHANGED: Final = "TagChanged"
 """The cause of a pause because another writer changed the tag. An upgrade that is resumed has it until it has written the tag again."""
 WAITING_FOR_APPROVAL: Final = "WaitingForApproval"
 """The cause of a wait for ``promote`` before a wave."""
+PREFLIGHT_FAILED: Final = "PreflightFailed"
+"""The cause of a wait or a pause because of the faults that a preflight found."""
 NAMED: Final = 3
 """The workloads that a reason names."""
 MAX_REMAINING: Final = 200
@@ -234,8 +236,8 @@ class State:
         return replace(self, **values)
 
     def next_token(self, now: float) -> float:
-        """Return the mark of further restarts: whole seconds, later than every mark before."""
-        return max(float(int(now)), self.last_token + 1)
+        """Return the mark of further restarts: whole seconds, not before the start by another clock, and later than every mark before."""
+        return max(float(int(now)), float(int(self.started)), self.last_token + 1)
 
     def rolling_back(self, upgrade: Upgrade, now: float, cause: str, why: str) -> State:
         """Return the state at the start of a rollback, which brings back skipped workloads too. A user needs no reason.

@@ -9,7 +9,7 @@ performs the actions. ``_rules`` is the table of phases and steps: of the rules 
     ended,                                                                     nothing: only a command of a user changes it
     Paused
     Running,     any         the deadline has passed                           fail
-    RollingBack              the cluster cannot be observed                    wait
+    RollingBack              the cluster cannot be observed                    wait, unless a rollback has to write the tag
     Running      any         a user has resumed it after the tag was changed   write the tag as before the change
     Running      Preflight   another upgrade of the tag began earlier          pause
                              the tag is not one that this upgrade writes       pause: a rollback would overwrite the change
@@ -83,6 +83,7 @@ from injector.upgrade.state import (
     NAMED,
     PAUSED,
     PREFLIGHT,
+    PREFLIGHT_FAILED,
     RESTARTING,
     ROLLED_BACK,
     ROLLING_BACK,
@@ -195,6 +196,11 @@ class StepInput:
         """Tell whether a user tries a workload again."""
         return workload.name in self.state.retries
 
+    def concerns(self, workload: ObservedWorkload) -> bool:
+        """Tell whether this run restarts a workload. One that had the new revision before holds up nothing, also if it does not work."""
+        is_restarted = is_of_run(self.upgrade, self.state, workload.mark)
+        return workload.action != DONE or is_restarted or self.is_retried(workload)
+
     def was_restarted(self, workload: ObservedWorkload) -> bool:
         """Tell whether a restart of another wave, or of the way forward, is under way: its pods will have the new revision."""
         restart = self.state.restarting.get(workload.name)
@@ -232,15 +238,21 @@ def step(upgrade: Upgrade, state: State, observation: Observation) -> Transition
         state = replace(state, injected_gateways=has_injected_gateways)
     inputs = StepInput(upgrade, state, observation)
     if observation.now > state.deadline and not needs_approval(upgrade, state):
-        return _fail(inputs, "DeadlineExceeded", "the deadline has passed")
+        reason = ": ".join(filter(None, ("the deadline has passed", state.reason)))
+        return _fail(inputs, "DeadlineExceeded", reason)
     if state.phase == RUNNING and state.cause == TAG_CHANGED:
         return _pin_gateways(inputs) or _restore_tag(inputs)
-    if observation.blind:
+    if observation.blind and not writes_tag_back(state):
         return Transition(replace(state, cause=NOT_OBSERVED, reason=observation.blind))
     if state.cause == NOT_OBSERVED:
         inputs = replace(inputs, state=state.postpone(observation.now))
     decisions = (rule(inputs) for rule in _rules()[state.phase, state.step])
     return next((decision for decision in decisions if decision is not None), Transition(state))
+
+
+def writes_tag_back(state: State) -> bool:
+    """Return whether a rollback begins: it writes the tag first, so that no further pod gets the new revision."""
+    return state.back and state.step == MOVING
 
 
 def wants_preflight(state: State) -> bool:
@@ -271,6 +283,12 @@ def wants_remaining(state: State) -> bool:
 def mark_of(upgrade: Upgrade, state: State, workload: str = "") -> str:
     """Return the mark of the restarts of the current wave, or of the rollback, or of a workload that may be tried again."""
     return _mark(upgrade, state.token_of(workload))
+
+
+def is_of_run(upgrade: Upgrade, state: State, mark: str) -> bool:
+    """Return whether a mark is one of this run. A workload keeps the mark of a run before, which says nothing about this one."""
+    owner, _, token = mark.rpartition("/")
+    return owner == upgrade.name and token.isdecimal() and int(token) >= int(state.started)
 
 
 def _mark(upgrade: Upgrade, token: float) -> str:
@@ -376,11 +394,11 @@ def _preflight(inputs: StepInput) -> Transition:
         return Transition(state)
     if not faults:
         return Transition(state.at(MOVING, inputs.now))
-    reason, is_first = f"preflight: {_first(faults)}", state.cause != "PreflightFailed"
+    reason, is_first = f"preflight: {_first(faults)}", state.cause != PREFLIGHT_FAILED
     if not is_first and inputs.now - state.since > PREFLIGHT_GRACE:
-        return _fail(inputs, "PreflightFailed", reason)
+        return _fail(inputs, PREFLIGHT_FAILED, reason)
     since = inputs.now if is_first else state.since  # the grace starts with the first fault
-    return Transition(replace(state, since=since, cause="PreflightFailed", reason=reason))
+    return Transition(replace(state, since=since, cause=PREFLIGHT_FAILED, reason=reason))
 
 
 def _soak(inputs: StepInput) -> Transition:
@@ -389,7 +407,7 @@ def _soak(inputs: StepInput) -> Transition:
     unready = [
         view
         for view in inputs.wave
-        if (view.new or view.mark == inputs.mark_of(view)) and view.incomplete >= STABLE_AFTER
+        if (view.new or view.mark == inputs.mark_of(view)) and view.incomplete >= STABLE_AFTER and inputs.concerns(view)
     ]
     stuck = [
         f"{view.key}: pods not available for {int(upgrade.timeout)} s: {view.unavailable}{_because(view)}"
@@ -495,10 +513,17 @@ def _fail_on_broken_pods(inputs: StepInput) -> Transition | None:
 
 def _broken_pods(inputs: StepInput) -> list[str]:
     return [
-        f"{view.key}: {view.fault}{_delete_command(inputs, view)}"
+        f"{view.key}: {fault}{_delete_command(inputs, view)}"
         for view in inputs.wave
-        if view.fault and view.new and not _may_be_replaced(inputs, view)
+        if (fault := _fault_of_pods(inputs, view)) and view.new and not _may_be_replaced(inputs, view)
     ]
+
+
+def _fault_of_pods(inputs: StepInput, view: ObservedWorkload) -> str:
+    """Return why the new pods of a workload do not work. Until its restart, its controller may have given up an older rollout."""
+    if not inputs.concerns(view):
+        return ""
+    return view.fault or (view.rollout_fault if view.mark == inputs.mark_of(view) else "")
 
 
 def _may_be_replaced(inputs: StepInput, view: ObservedWorkload) -> bool:
@@ -692,7 +717,7 @@ class _Room:
             is_under_way = view.name in under_way
             # The pods of any other workload were not available before, and no wait would help.
             is_touched = (
-                is_under_way or view.mark.startswith(f"{inputs.upgrade.name}/") or (inputs.state.back and view.new)
+                is_under_way or is_of_run(inputs.upgrade, inputs.state, view.mark) or (inputs.state.back and view.new)
             )
             if is_touched and view.name not in ignored:
                 self._add(view, max(view.unavailable, view.disrupts if is_under_way else 0))

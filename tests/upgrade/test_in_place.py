@@ -162,7 +162,7 @@ async def test_it_repeats_once_the_configuration_has_changed_and_stays_as_it_is(
         state = (await Store(api, "up").load()).state
         assert state is not None
         if repeats:
-            assert (state.phase, state.fingerprint, state.next_token(0.0)) == (RUNNING, "after", 8.0)
+            assert (state.phase, state.fingerprint, state.last_token) == (RUNNING, "after", 7.0)
             api.put(
                 UPGRADES,
                 {

@@ -92,14 +92,18 @@ def test_a_step_sees_the_workloads_of_the_plan_with_their_pods_and_budgets() -> 
 
 def test_new_pods_that_crash_restart_or_exceed_their_deadline_are_a_fault() -> None:
     exceeded = {"conditions": [{"type": "Progressing", "reason": "ProgressDeadlineExceeded"}]}
-    for pods, status, fault in (
-        ([PodFacts(KEY, NEW, 0, "ErrImagePull")], {}, "a new pod does not start: ErrImagePull"),
-        ([PodFacts(KEY, NEW, 4, "")], {}, "a new pod restarted 4 times"),
-        ([PodFacts(KEY, NEW, 0, "")], exceeded, "its progress deadline is exceeded"),
+    late = {**exceeded, "observedGeneration": 1}
+    for facts_of_pod, status, fault, rollout_fault in (
+        (PodFacts(KEY, NEW, 0, "ErrImagePull"), {}, "a new pod does not start: ErrImagePull", ""),
+        (PodFacts(KEY, NEW, 4, ""), {}, "a new pod restarted 4 times", ""),
+        (PodFacts(KEY, NEW, 3, "CrashLoopBackOff"), {}, "", ""),
+        (PodFacts(KEY, NEW, 4, "CrashLoopBackOff"), {}, "a new pod does not start: CrashLoopBackOff", ""),
+        (PodFacts(KEY, NEW, 0, ""), exceeded, "", "its progress deadline is exceeded"),
+        (PodFacts(KEY, NEW, 0, ""), late, "", ""),
     ):
         facts = workload_facts(deployment(**status), "Deployment")
-        (observed,), _ = Observer(NEW, 3).observe(PLAN, [facts], pods, [], (), 0.0)
-        assert observed.fault == fault
+        (observed,), _ = Observer(NEW, 3).observe(PLAN, [facts], [facts_of_pod], [], (), 0.0)
+        assert (observed.fault, observed.rollout_fault) == (fault, rollout_fault)
 
 
 def test_a_workload_is_quiet_since_it_or_its_pods_changed_last() -> None:
@@ -141,10 +145,21 @@ def test_the_cause_of_unavailable_pods_is_that_of_the_conditions() -> None:
     quota = {
         "conditions": [{"type": "ReplicaFailure", "status": "True", "message": 'pods "x" is forbidden: exceeded quota'}]
     }
-    waits = pod_facts(pod(status=unscheduled))
-    assert waits is not None
+    gate = {"type": "Ready", "status": "False", "message": 'the status of pod readiness gate "lb" is not "True"'}
+    starts = {"type": "Initialized", "status": "False", "message": "containers with incomplete status: [istio-init]"}
+    scheduled = {"type": "PodScheduled", "status": "True"}
+
+    def known(*conditions: dict[str, str], **more: Any) -> PodFacts:
+        facts = pod_facts(pod(status={"conditions": list(conditions), **more}))
+        assert facts is not None
+        return facts
+
+    waits = known(*unscheduled["conditions"])
     for pods, status, trouble in (
         ([waits], {}, "0/3 nodes: no cpu"),
+        ([known(gate, scheduled)], {}, 'the status of pod readiness gate "lb" is not "True"'),
+        ([known(gate, scheduled, starts)], {}, "containers with incomplete status: [istio-init]"),
+        ([known(gate, **waiting("ErrImagePull"))], {}, "ErrImagePull"),
         ([waits], quota, 'pods "x" is forbidden: exceeded quota'),
         ([PodFacts(KEY, NEW, 0, "ErrImagePull")], {}, "ErrImagePull"),
         ([PodFacts(KEY, NEW, 0, "")], {}, ""),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -12,9 +13,10 @@ from injector.cluster.client import Page
 from injector.cluster.resources import Resource, Scope
 from injector.errors import ClusterError
 from injector.upgrade import preflight as module
-from injector.upgrade.plan import Plan, Restart, make_plan
+from injector.upgrade.plan import Key, Plan, Restart, make_plan
 from injector.upgrade.preflight import preflight
 from tests.cli.clusters import FakeKube
+from tests.cluster.fakes import in_fake_time
 from tests.upgrade.fleets import NEW, OLD, PROD, fleet, upgrade, workload
 
 HOME = "istio-system"
@@ -71,7 +73,7 @@ def no_pace(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def checked(api: Api, plan: Plan = PLAN) -> tuple[str, ...]:
-    return await preflight(api, plan, 0, HOME, None)
+    return await preflight(api, plan, 0, HOME, None, set()) or ()
 
 
 async def test_a_pod_of_each_workload_is_tried_with_the_new_revision() -> None:
@@ -125,7 +127,7 @@ async def test_a_full_quota_is_a_fault_only_if_no_old_pod_makes_room(disrupts: i
     plan = make_plan(upgrade(), PROD, fleet([workload("web", restart=Restart("", disrupts))], PROD))
     what = 'pods "web-x" is forbidden: exceeded quota: pods, requested: pods=1, used: pods=2, limited: pods=2'
 
-    assert len(await preflight(Api(refuses=lambda _: (403, what)), plan, 0, HOME, None)) == faults
+    assert len(await checked(Api(refuses=lambda _: (403, what)), plan)) == faults
 
 
 async def test_a_namespace_that_is_deleted_is_no_fault() -> None:
@@ -186,3 +188,30 @@ async def test_a_preflight_ends_after_some_faults() -> None:
     plan = make_plan(upgrade(), PROD, fleet([workload(f"w{number}") for number in range(30)], PROD))
 
     assert len(await checked(Api(gives=None), plan)) == module.MAX_FAULTS
+
+
+@in_fake_time
+async def test_a_preflight_that_takes_long_goes_on_in_the_next_step() -> None:
+    plan = make_plan(upgrade(), PROD, fleet([workload(f"web-{number:02}") for number in range(12)], PROD))
+    api, tried, results = Slow(), set[Key](), list[tuple[str, ...] | None]()
+    while not results or results[-1] is None:
+        results.append(await preflight(api, plan, 0, HOME, None, tried))
+
+    assert results == [None, None, ()]
+    assert len(api.tried) == 12
+    assert api.requests.count("may create pods") == 1
+    api.seconds = 60.0
+    assert await preflight(api, plan, 0, HOME, None, tried) is None
+    assert len(api.tried) == 13, "a step tries one at least"
+
+
+class Slow(Api):
+    """An API server whose dry runs take long."""
+
+    seconds = 5.0
+
+    async def create(
+        self, resource: Resource, manifest: Mapping[str, Any], *, manager: str, dry_run: bool = False
+    ) -> dict[str, Any]:
+        await asyncio.sleep(self.seconds * dry_run)
+        return await super().create(resource, manifest, manager=manager, dry_run=dry_run)

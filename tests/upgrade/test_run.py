@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from injector.cluster.resources import Resource
+from injector.cluster.client import Page
+from injector.cluster.resources import Resource, Scope
 from injector.cluster.session import Session
 from injector.errors import ClusterError, UsageError
 from injector.metrics import Metrics
@@ -24,7 +25,7 @@ from injector.upgrade.observation import GateResult
 from injector.upgrade.observe import Watches
 from injector.upgrade.plan import Key, Workload
 from injector.upgrade.run import Runner
-from injector.upgrade.state import ABORTED, COMPLETED, INCOMPLETE, MOVING, PAUSED, State, new_state
+from injector.upgrade.state import ABORTED, COMPLETED, INCOMPLETE, MOVING, PAUSED, ROLLED_BACK, State, new_state
 from injector.upgrade.store import UPGRADES, Store
 from injector.upgrade.tag import TagView, tag_data
 from tests.cluster.fakeapi import refusal
@@ -47,6 +48,9 @@ class Api(Fleet):
     broken: frozenset[str] = frozenset()
     expired: float = 0.0
     down: float = 0.0
+    failing: str = ""
+    """The resource that cannot be listed: the API server answers with 503."""
+    dry_run_seconds: float = 0.0
     rival: bool = False
     """Whether another runner restarts the other workloads while this one waits for the answer of its first restart."""
     dry_runs: int = 0
@@ -70,9 +74,15 @@ class Api(Fleet):
         self, resource: Resource, manifest: Mapping[str, Any], *, manager: str, dry_run: bool = False
     ) -> dict[str, Any]:
         self.dry_runs += dry_run
+        await asyncio.sleep(self.dry_run_seconds * dry_run)
         if resource is EVENTS:
             self.event_reasons.append(manifest["reason"])
         return await super().create(resource, manifest, manager=manager, dry_run=dry_run)
+
+    async def page(self, scope: Scope, *, token: str = "", limit: int = 0) -> Page:
+        if scope.resource.plural == self.failing:
+            raise refusal("server", 503)
+        return await super().page(scope, token=token, limit=limit)
 
     async def merge(self, resource: Resource, manifest: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
         if manifest["metadata"]["name"] in self.broken:
@@ -401,3 +411,46 @@ async def test_the_deadline_counts_while_the_watches_do_not_show_the_cluster(mon
 
     assert (state.phase, state.cause, run.moved) == (PAUSED, "DeadlineExceeded", [])
     assert any(said.reason == "pods: the watch is late" for said in run.said)
+
+
+@in_fake_time
+async def test_a_runner_whose_steps_fail_shows_the_error_and_that_it_lives() -> None:
+    run = Run(fleet(failing="endpointslices"), {"soak": "0s"})
+    task = asyncio.create_task(run.run())
+    await asyncio.sleep(300)
+    stored = await run.store("").load()
+    assert (stored.dead_text(run.now()), run.now() - stored.heartbeat.time < 15) == ("", True)
+    assert "told server" in stored.trouble_text(run.now())
+    run.api.failing = ""
+    assert (await task).phase == COMPLETED
+    assert (await run.store("").load()).heartbeat.error == ""
+
+
+@in_fake_time
+async def test_a_runner_that_cannot_list_lives_and_a_rollback_moves_the_tag_all_the_same() -> None:
+    run = Run(fleet(failing="pods"), {"soak": "0s"})
+    task = asyncio.create_task(run.run())
+    await asyncio.sleep(300)
+    stored = await run.store("").load()
+    assert (stored.dead_text(run.now()), stored.state and stored.state.cause) == ("", "NotObserved")
+    assert run.said[-1].reason.startswith("pods: ")
+    run.api.move(Tag("prod", ((NEW, 1),)), run.api.tag)
+    await run.store("").command("rollback", run.now())
+    await asyncio.sleep(30)
+    assert run.api.tag == PROD
+    run.api.failing = ""
+    assert (await task).phase == ROLLED_BACK
+
+
+@in_fake_time
+async def test_a_runner_lives_while_a_preflight_takes_long() -> None:
+    run, ages = Run(fleet(dry_run_seconds=15.0), {"soak": "0s"}), list[float]()
+    run.api.fill(30)
+    task = asyncio.create_task(run.run())
+    await until(lambda: run.api.dry_runs > 0, every=1)
+    while run.api.dry_runs < 30:
+        await asyncio.sleep(5)
+        ages.append(run.now() - (await run.store("").load()).heartbeat.time)
+    assert max(ages) < 45
+    assert (await task).phase == COMPLETED
+    assert run.api.dry_runs == 30

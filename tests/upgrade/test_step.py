@@ -188,7 +188,7 @@ def test_the_pods_that_are_away_or_may_be_are_limited_in_all_and_in_each_namespa
     assert (
         decision.state.reason == "waiting for unavailable pods of namespace shop (limits.unavailablePodsPerNamespace)"
     )
-    broken = observation("x", "ops", unavailable=4, old=0, wave=7, mark="up/900", trouble="Unschedulable")
+    broken = observation("x", "ops", unavailable=4, old=0, wave=7, mark="up/1000", trouble="Unschedulable")
     held = step(document, restarting(), observed(broken, observation("a", disrupts=1)))
     assert (names(held), held.state.reason) == (
         [],
@@ -201,6 +201,42 @@ def test_pods_that_were_not_available_before_the_upgrade_hold_up_nothing() -> No
     first = step(ONE, restarting(), observed(broken, observation("a", disrupts=1), observation("b", disrupts=1)))
 
     assert (names(first), first.state.reason) == (["a", "b", "old"], "")
+
+
+@pytest.mark.parametrize("mark", ["", "up/900", "other/1000", "up/x"])
+def test_pods_that_a_run_before_or_another_upgrade_restarted_hold_up_nothing(mark: str) -> None:
+    broken = observation("old", unavailable=12, complete=False, old=0, new=3, action="done", mark=mark)
+    first = step(ONE, restarting(), observed(broken, observation("a", disrupts=1)))
+
+    assert (names(first), first.state.reason) == (["a"], "")
+
+
+def test_a_mark_is_not_before_the_start_although_the_clock_of_a_runner_is_late() -> None:
+    begun = new_state(ONE, NOW, {}).at(MOVING, NOW)
+
+    assert step(ONE, begun, observed(observation("a"), now=NOW - 300)).state.token == NOW
+
+
+@pytest.mark.parametrize("place", [RESTARTING, SOAKING])
+def test_a_broken_workload_that_had_the_new_revision_before_holds_up_nothing(place: str) -> None:
+    state = restarting().at(place, NOW - 60)
+    broken = observation("a", new=2, old=0, action="done", unavailable=1, complete=False, incomplete=5000)
+    for view in (
+        replace(broken, fault="a new pod restarted 50 times"),
+        replace(broken, rollout_fault="it was given up"),
+    ):
+        following = step(ONE, state, observed(view, gates=())).state
+        assert (following.phase, following.step) == (RUNNING, SOAKING if place == RESTARTING else CHECKING)
+        own = step(ONE, state, observed(replace(view, mark=MARK), gates=())).state
+        assert (own.phase, own.cause) == (PAUSED, "PodsFailed"), "this run has restarted it"
+
+
+def test_a_rollout_that_was_given_up_before_the_restart_is_no_fault() -> None:
+    before = observation("a", new=1, old=1, complete=False, rollout_fault="its progress deadline is exceeded")
+
+    assert step(ONE, restarting("a"), observed(before)).state.phase == RUNNING
+    after = step(ONE, restarting("a"), observed(replace(before, mark=MARK))).state
+    assert (after.phase, after.reason) == (PAUSED, "Deployment shop/a: its progress deadline is exceeded")
 
 
 def test_workloads_whose_pods_are_not_available_already_are_restarted_last() -> None:
@@ -436,6 +472,13 @@ def test_a_command_that_does_not_fit_the_state_is_refused() -> None:
     assert (promoted.phase, promoted.step) == (RUNNING, CHECKING), "the survey decides whether it is complete"
 
 
+def test_a_pause_of_a_paused_upgrade_keeps_its_reason() -> None:
+    failed = step(ONE, restarting("a"), observed(tag=PROD)).state
+
+    assert failed.cause == "TagChanged"
+    assert apply_command(failed, "pause", ONE, NOW) == failed
+
+
 def test_a_wave_that_is_promoted_twice_still_moves_the_tag() -> None:
     failed = replace(new_state(ONE, NOW, {}), phase=PAUSED, reason="preflight: a")
 
@@ -551,7 +594,19 @@ def test_the_deadline_counts_although_the_cluster_cannot_be_observed() -> None:
 
     waits = step(ONE, restarting("a"), blind)
     assert (waits.state.phase, waits.state.reason, waits.restarts) == (RUNNING, "pods: cannot be reached", ())
-    assert step(ONE, waits.state, replace(blind, now=NOW + 86401)).state.phase == PAUSED
+    late = step(ONE, waits.state, replace(blind, now=NOW + 86401)).state
+    assert (late.phase, late.reason) == (PAUSED, "the deadline has passed: pods: cannot be reached")
+
+
+def test_a_rollback_writes_the_tag_although_the_cluster_cannot_be_observed() -> None:
+    blind = observed(blind="pods: cannot be reached")
+    moving = restarting("a").rolling_back(ONE, NOW, "PodsFailed", "why")
+
+    decision = step(ONE, moving, blind)
+    assert (decision.tag, decision.restarts) == (PROD, ())
+    moved = step(ONE, moving, replace(blind, tag=PROD)).state
+    waits = step(ONE, moved, replace(blind, tag=PROD)).state
+    assert (moved.step, waits.phase, waits.reason) == (RESTARTING, ROLLING_BACK, "pods: cannot be reached")
 
 
 def test_the_time_in_which_nothing_is_observed_does_not_count_for_the_timeout() -> None:
@@ -856,6 +911,10 @@ def test_a_promote_approves_one_wave_and_keeps_its_preflight() -> None:
         assert approved.deadline > late
         prepared = step(APPROVED, approved, observed(tag=PROD, now=late)).tag
         assert prepared == prepare_tag(APPROVED, PROD)
+    with pytest.raises(UsageError, match="wave one is approved already"):
+        apply_command(approved, "promote", APPROVED, late)
+    failed = replace(approved, phase=PAUSED, cause="PreflightFailed")
+    assert apply_command(failed, "promote", APPROVED, late).step == MOVING
     following = apply_command(approved.at(SOAKING, late), "promote", APPROVED, late)
     tag = tag_in_wave(APPROVED, PROD, 0, ())
     assert step(APPROVED, following, observed(tag=tag, now=late)).state.waits_for_approval
