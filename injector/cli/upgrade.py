@@ -254,7 +254,13 @@ def run(  # noqa: PLR0913 -- one parameter for each flag
             with suppress(InjectorError):
                 await store.note(str(error))
             raise
-        return await store.load(), True
+        result = await store.load()
+        if again and result.state is not None and result.state.run < stored.upgrade.run:
+            what = f"another writer has set `run` of the upgrade {name} back to {result.upgrade.run}, and it was not started"
+            raise UsageError(
+                what, hint=f"write `run: {stored.upgrade.run}` in the document that is applied, such as in Git"
+            )
+        return result, True
 
     say = _live() or _say
     with open_session(kubeconfig) as session:

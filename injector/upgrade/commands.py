@@ -107,7 +107,13 @@ _AFTER_END: Final = {
 def check_end(state: State, verb: str, upgrade: Upgrade) -> None:
     """Check that a command is possible if an upgrade has ended. Raises UsageError, with its result, if not."""
     if state.has_ended and verb not in _AFTER_END.get(state.phase, ()):
-        hint = f"start it again with `injector upgrade run {upgrade.name} --again`"
+        verbs = ("resume", "accept") if state.back else ("resume", "accept", "rollback")
+        commands = " or ".join(f"`injector upgrade {verb} {upgrade.name}`" for verb in verbs)
+        hint = (
+            commands
+            if state.phase == INCOMPLETE
+            else f"start it again with `injector upgrade run {upgrade.name} --again`"
+        )
         raise UsageError(f"the upgrade {upgrade.name} has ended: it is {state.phase}", hint=hint)
 
 

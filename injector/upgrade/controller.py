@@ -211,7 +211,7 @@ def _metrics_row(stored: Stored) -> UpgradeRow | None:
     total = len(waves_of(upgrade, state))
     done = total if state.phase == COMPLETED else state.wave
     progressed = 0.0
-    if not state.has_ended and state.reason != WINDOW and not state.waits_for_approval:
+    if not state.has_ended and not state.reason.startswith(WINDOW) and not state.waits_for_approval:
         # A soak is progress until its end.
         soaks = [gateway.ready + upgrade.gateways.soak for gateway in state.gateways.values() if gateway.moving]
         if state.step == SOAKING and not state.back:

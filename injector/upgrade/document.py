@@ -286,12 +286,19 @@ class Upgrade:
         """Return whether workloads may be restarted now."""
         return not self.windows or any(window.contains(now) for window in self.windows)
 
+    def next_window(self, now: float) -> float | None:
+        """Return the time at which a window is open again: now if one is; None if none will be."""
+        opens = [
+            max(now, window.not_before or now)
+            for window in self.windows
+            if window.not_after is None or window.not_after > now
+        ]
+        return min(opens, default=None) if self.windows else now
+
     def deadline_from(self, now: float) -> float:
         """Return the deadline of an upgrade that starts or goes on now. A wait for its first window does not count."""
-        open_later = [
-            window.not_before or now for window in self.windows if window.not_after is None or window.not_after > now
-        ]
-        return max(now, min(open_later, default=now)) + self.deadline
+        opens = self.next_window(now)
+        return (now if opens is None else opens) + self.deadline
 
 
 def read_upgrade(raw: Any, *, where: str) -> Upgrade:
@@ -484,7 +491,9 @@ def _is_http_url(url: str) -> bool:
     """Return whether a URL is one of HTTP with a host, a valid port if it has one, and without credentials."""
     try:
         parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.username and parts.port != 0
+        return (
+            parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in parts.netloc and parts.port != 0
+        )
     except ValueError:
         return False
 

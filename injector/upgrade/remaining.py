@@ -103,13 +103,18 @@ def _outside_of_tag(
         place = workload.key.namespace
         if workload.requested == name or workload.has_own_label or place not in namespaces or not workload.pods[wrong]:
             continue
+        # The label istio-injection excludes its namespace from the webhooks of istio.io/rev.
         leads = f"leads to {workload.requested}" if workload.requested else "asks for no sidecar"
-        label = f"`kubectl label namespace {place} istio.io/rev={name} --overwrite`"
+        label = f"`kubectl label namespace {place} istio-injection- istio.io/rev={name} --overwrite`"
         remedy = f"{label}, and then `injector upgrade resume {plan.upgrade.name}`"
         yield Remaining(str(workload.key), f"{_has(workload, wrong)}: its namespace {leads} instead of {name}", remedy)
 
 
 def _has(workload: Workload, revision: str) -> str:
+    """Return how many pods have a revision. One that an upgrade leaves may have a third one, of which no pod is the wrong one."""
+    others = {name: count for name, count in workload.pods.items() if name is not None}
+    if not others.get(revision) and others:
+        revision = max(sorted(others), key=others.__getitem__)
     return f"pods with revision {revision}: {workload.pods[revision]}"
 
 

@@ -69,6 +69,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from injector.golang.time import utc_text
 from injector.hints import count_of, first_of
 from injector.upgrade.document import PASS, ROLLBACK, rank_in
 from injector.upgrade.gatewaywave import GatewayDecision, LabelChange, pin, release
@@ -344,8 +345,17 @@ def _changed_text(inputs: StepInput) -> str:
 
 
 def _wait_for_window(inputs: StepInput) -> Transition | None:
-    is_open = inputs.upgrade.in_window(inputs.now)
-    return None if is_open else Transition(replace(inputs.state, cause="OutsideWindow", reason=WINDOW))
+    reason = _window_text(inputs)
+    return Transition(replace(inputs.state, cause="OutsideWindow", reason=reason)) if reason else None
+
+
+def _window_text(inputs: StepInput) -> str:
+    """Return when the next window opens; empty if one is open."""
+    upgrade, now = inputs.upgrade, inputs.now
+    if upgrade.in_window(now):
+        return ""
+    opens = upgrade.next_window(now)
+    return f"{WINDOW}: {'no further one opens, change `windows`' if opens is None else f'the next one opens at {utc_text(opens)}'}"
 
 
 def _wait_for_approval(inputs: StepInput) -> Transition | None:
@@ -410,7 +420,7 @@ def _soak(inputs: StepInput) -> Transition:
         if (view.new or view.mark == inputs.mark_of(view)) and view.incomplete >= STABLE_AFTER and inputs.concerns(view)
     ]
     stuck = [
-        f"{view.key}: pods not available for {int(upgrade.timeout)} s: {view.unavailable}{_because(view)}"
+        f"{view.key}: pods not available for {int(upgrade.timeout)} s: {view.unavailable}{_because(view) or _missing(view)}"
         for view in unready
         if view.incomplete > upgrade.timeout
     ]
@@ -490,8 +500,8 @@ def _release_gateways(inputs: StepInput) -> Transition:
     if failed:
         return _fail(inputs, "GateFailed", _first(failed))
     hold = "" if state.back else observation.hold and f"waiting for {observation.hold}"
-    if not state.back and not upgrade.in_window(inputs.now):
-        hold = hold or WINDOW
+    if not state.back:
+        hold = hold or _window_text(inputs)
     if state.back and inputs.now - state.since <= STABLE_AFTER:
         hold = "waiting for other runners"  # one may still write the tag of the way forward
     wave, timeout = upgrade.gateways, upgrade.timeout
@@ -642,7 +652,7 @@ def _restart_faults(
             faults[name] = f"{name}: its new pods do not have revision {upgrade.source if back else upgrade.target}"
         elif inputs.now - restart.since > upgrade.timeout:
             remaining = f"pods left: {view.new if back else view.old}, not available: {view.unavailable}"
-            text = f"{name}: not complete after {int(upgrade.timeout)} s: {remaining}{_because(view)}"
+            text = f"{name}: not complete after {int(upgrade.timeout)} s: {remaining}{_because(view) or _missing(view)}"
             faults[name] = f"{text}{_delete_command(inputs, view)}"
     return faults
 
@@ -656,8 +666,8 @@ def _choose(
     """
     back = inputs.state.back
     hold = "" if back else inputs.observation.hold and f"waiting for {inputs.observation.hold}"
-    if not back and not inputs.upgrade.in_window(inputs.now):
-        hold = hold or WINDOW
+    if not back:
+        hold = hold or _window_text(inputs)
     if hold and candidates:
         return [], hold
     exhausted = set(inputs.observation.exhausted)
@@ -771,6 +781,17 @@ def _delete_command(inputs: StepInput, view: ObservedWorkload) -> str:
 
 def _because(view: ObservedWorkload) -> str:
     return f" ({view.trouble})" if view.trouble else ""
+
+
+def _missing(view: ObservedWorkload) -> str:
+    """Return how to see why pods are missing. A StatefulSet or DaemonSet has no condition that says it, only Events."""
+    place, kind, name = view.key
+    count = view.desired - view.new - view.old
+    return (
+        f" (pods with a sidecar that do not exist: {count}; see `kubectl describe {kind.lower()} {name} -n {place}`)"
+        if count > 0
+        else ""
+    )
 
 
 # The end

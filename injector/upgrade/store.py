@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +17,7 @@ from injector.errors import ClusterError, ConfigError, DataError, UsageError
 from injector.golang.time import utc_text
 from injector.upgrade.commands import apply_command
 from injector.upgrade.document import API_VERSION, GROUP, KIND, Upgrade, read_upgrade
-from injector.upgrade.state import COMPLETED, INCOMPLETE, PAUSED, State, read_state
+from injector.upgrade.state import ABORTED, COMPLETED, INCOMPLETE, PAUSED, State, read_state
 from injector.upgrade.status import Heartbeat, read_heartbeat, status_before_start, status_of, with_heartbeat
 
 if TYPE_CHECKING:
@@ -39,6 +39,9 @@ _ATTEMPTS: Final = 5
 """How often a command of a user is tried if the state changes meanwhile. A runner changes it every two seconds at most."""
 _UNKNOWN_FIELDS: Final = re.compile(r'unknown field "(?:spec|status)\..*')
 """The end of the message of an API server that checks the fields strictly."""
+_UNKNOWN_FIELD: Final = re.compile(r'unknown field "status\.(\w+)')
+_UNDECIDING: Final = frozenset({"rollbackReason", "progress", "gates", "counts", "conditions", "runner"})
+"""The fields of the status that decide nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +141,9 @@ class Store:
         Raises:
             UsageError: the upgrade is under way with other waves, revisions or another tag.
         """
+        return await _tried_again(lambda: self._adopt(raw))
+
+    async def _adopt(self, raw: Mapping[str, Any]) -> Stored:
         item = await find_object(self.client, UPGRADES, self.name)
         if item is None:
             await self._check_crd()
@@ -161,7 +167,8 @@ class Store:
         stored = await self.load()
         if stored.state is None or not stored.state.has_ended:
             return stored if raw is None else await self.adopt(raw)
-        spec = {**(stored.item["spec"] if raw is None else raw["spec"]), "run": stored.state.run + 1}
+        run = max(stored.state.run + 1, stored.upgrade.run, 0 if raw is None else read_upgrade(raw, where="").run)
+        spec = {**(stored.item["spec"] if raw is None else raw["spec"]), "run": run}
         return read_stored(await self._replace_spec(stored.item, spec))
 
     async def _replace_spec(self, item: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -189,7 +196,8 @@ class Store:
         heartbeat = Heartbeat(self.runner, now, error) if self.runner else stored.heartbeat
         before = stored.item.get("status") or {}
         status = status_of(stored.upgrade, state, heartbeat, before, now=now, generation=generation)
-        return Stored(stored.upgrade, state, heartbeat, await self._write({**stored.item, "status": status}))
+        item = {**stored.item, "status": status}
+        return Stored(stored.upgrade, state, heartbeat, await self._write(item, _unneeded_fields(state)))
 
     async def note(self, reason: str) -> bool:
         """Store why an upgrade cannot start or go on, for people. Return False if this is stored already."""
@@ -218,18 +226,15 @@ class Store:
 
     async def change(self, command: Callable[[State, Upgrade], State]) -> Stored:
         """Store the state after a command of a user. If a runner stores one at this moment, it is tried again."""
-        attempts_left = _ATTEMPTS
-        while True:
-            attempts_left -= 1
+
+        async def work() -> Stored:
             stored, before = await self.load_started()
             state = command(before, stored.upgrade)
             if before.has_ended and not state.has_ended:
                 await self._check_latest(stored)
-            try:
-                return await self.save(stored, state)
-            except ClusterError as error:
-                if error.reason != "conflict" or not attempts_left:
-                    raise
+            return await self.save(stored, state)
+
+        return await _tried_again(work)
 
     async def _check_latest(self, stored: Stored) -> None:
         """Check that no other upgrade has moved the tag or restarted the revision since. Raises UsageError if one has."""
@@ -241,8 +246,46 @@ class Store:
             what = f"upgrade {name} of {stored.upgrade.subject} began after {self.name}"
             raise UsageError(what, hint=f"use `injector upgrade rollback {name}` first")
 
-    async def _write(self, item: Mapping[str, Any]) -> dict[str, Any]:
-        return await _check_definition(self.client.replace(UPGRADES, item, manager=MANAGER, subresource="/status"))
+    async def _write(self, item: Mapping[str, Any], unneeded: Collection[str] = ()) -> dict[str, Any]:
+        """Write the status, without those of the ``unneeded`` fields that the definition of the resource lacks."""
+        try:
+            return await self._replace_status(item, item["status"])
+        except ConfigError as error:
+            unknown = {*_UNKNOWN_FIELD.findall(error.what)}
+            if not unknown or not unknown <= {*unneeded}:
+                raise
+            return await self._replace_status(
+                item, {key: value for key, value in item["status"].items() if key not in unknown}
+            )
+
+    async def _replace_status(self, item: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str, Any]:
+        changed = {**item, "status": status}
+        return await _check_definition(self.client.replace(UPGRADES, changed, manager=MANAGER, subresource="/status"))
+
+
+async def _tried_again(change: Callable[[], Awaitable[Stored]]) -> Stored:
+    """Return what a change stores. If another writer stores something at the same moment, it is tried again."""
+    attempts_left = _ATTEMPTS
+    while True:
+        attempts_left -= 1
+        try:
+            return await change()
+        except ClusterError as error:
+            if error.reason != "conflict" or not attempts_left:
+                raise
+
+
+def _unneeded_fields(state: State) -> Collection[str]:
+    """Return the fields that a definition older than the injector may lack: none unless a user stops the upgrade, or it goes back.
+
+    That must be possible when anything else is broken. A field without its default may be one that decides.
+    """
+    if not (state.back or state.phase in (PAUSED, ABORTED)):
+        return ()
+    default = State().to_status()
+    unchanged = {key for key, value in state.to_status().items() if value == default[key]}
+    # A rollback restarts all waves at once.
+    return unchanged | _UNDECIDING | ({"injectedGateways"} if state.back else set())
 
 
 async def _check_definition(write: Awaitable[dict[str, Any]]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import copy
 import json
 import re
 import time
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from injector.cluster.resources import PODS, Scope
+from injector.cluster.resources import PODS, Resource, Scope
 from injector.errors import TagError
 from injector.fleet.sources import RevisionSources
 from injector.golang.time import utc_text
@@ -767,6 +768,28 @@ def test_an_upgrade_that_has_ended_or_is_paused_is_not_run_and_has_its_exit_code
     assert run("run", "up").exit_code == code
     assert state_of(stored)["phase"] == state.phase
     assert "merge" not in [call for _, call in stored.calls]
+
+
+class GitOps(FakeApi):
+    """A cluster in which another tool writes each document again as it is in Git, with ``run: 1``."""
+
+    async def replace(
+        self, resource: Resource, manifest: Mapping[str, Any], *, manager: str, subresource: str = ""
+    ) -> dict[str, Any]:
+        stored = await super().replace(resource, manifest, manager=manager, subresource=subresource)
+        if resource == UPGRADES and not subresource:
+            self.put(UPGRADES, {**stored, "spec": {**stored["spec"], "run": 1}})
+        return stored
+
+
+def test_a_run_that_another_tool_takes_back_is_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    api = GitOps()
+    reached(monkeypatch, api)
+    api.put(UPGRADES, stored_upgrade(State(phase=ROLLED_BACK)))
+
+    result = run("run", "up", "--again")
+    assert_fails(result, 64, "another writer has set `run` of the upgrade up back to 1, and it was not started")
+    assert "write `run: 2` in the document that is applied, such as in Git" in result.stderr
 
 
 def test_a_run_that_fails_leaves_its_error_in_the_status(stored: FakeApi, document: str) -> None:

@@ -37,6 +37,11 @@ PAUSED = Restart("its rollout is paused: resume it")
             "pods with revision 1-28: 2: its rollout waits for db-1, db-2 to be ready",
             f"{DELETE} db-1 db-2 -n shop`; then `injector upgrade resume up` restarts it",
         ),
+        (
+            {"pods": Counter({"1-27": 2, NEW: 1})},
+            "pods with revision 1-27: 2: it was not restarted",
+            "`injector upgrade resume up` restarts it",
+        ),
         ({"has": None}, "pods without a sidecar: 2", "`kubectl rollout restart deployment/web -n shop`"),
         ({"has": None, "restart": PAUSED}, "pods without a sidecar: 2", "resume it"),
         (
@@ -47,12 +52,12 @@ PAUSED = Restart("its rollout is paused: resume it")
         (
             {"requested": OLD},
             "pods with revision 1-28: 2: its namespace leads to 1-28 instead of prod",
-            "`kubectl label namespace shop istio.io/rev=prod --overwrite`, and then `injector upgrade resume up`",
+            "`kubectl label namespace shop istio-injection- istio.io/rev=prod --overwrite`, and then `injector upgrade resume up`",
         ),
         (
             {"requested": None},
             "pods with revision 1-28: 2: its namespace asks for no sidecar instead of prod",
-            "`kubectl label namespace shop istio.io/rev=prod --overwrite`, and then `injector upgrade resume up`",
+            "`kubectl label namespace shop istio-injection- istio.io/rev=prod --overwrite`, and then `injector upgrade resume up`",
         ),
     ],
 )

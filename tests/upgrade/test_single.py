@@ -198,7 +198,7 @@ async def test_an_aborted_upgrade_names_what_is_left_with_commands_that_it_accep
     assert (state.phase, fault) == (ABORTED, "")
     assert state.reason.endswith("; left: Deployment shop/api, Deployment shop/db, Deployment shop/gone and 2 more")
     delete = "if it does not become ready, repair the cause and run `kubectl delete pod"
-    label = "`kubectl label namespace shop istio.io/rev=prod --overwrite`"
+    label = "`kubectl label namespace shop istio-injection- istio.io/rev=prod --overwrite`"
     why = "pods with revision 1-28: 2: its namespace leads to 1-28 instead of prod"
     assert listed(state) == [
         (

@@ -263,11 +263,15 @@ def test_nothing_is_restarted_outside_a_window_or_while_the_control_plane_is_dow
     window = {"windows": [{"notBefore": "2026-01-01T00:00:00Z"}]}
 
     outside = step(upgrade(**window), restarting(), observed(observation("a")))
-    assert (names(outside), outside.state.reason) == ([], "waiting for a window")
+    opens = "waiting for a window: the next one opens at 2026-01-01T00:00:00Z"
+    assert (names(outside), outside.state.reason) == ([], opens)
     held = step(ONE, restarting(), observed(observation("a"), hold="istiod"))
     assert (names(held), held.state.reason) == ([], "waiting for istiod")
     before = step(upgrade(**window), new_state(ONE, NOW, {}), observed(observation("a"), tag=PROD, preflight=()))
-    assert (before.state.step, before.tag, before.state.reason) == (PREFLIGHT, None, "waiting for a window")
+    assert (before.state.step, before.tag, before.state.reason) == (PREFLIGHT, None, opens)
+    over = upgrade(windows=[{"notAfter": "1970-01-01T00:00:01Z"}])
+    late = step(over, restarting(), observed(observation("a"))).state
+    assert late.reason == "waiting for a window: no further one opens, change `windows`"
 
 
 @pytest.mark.parametrize(
@@ -299,6 +303,17 @@ def test_a_failure_pauses_or_rolls_back_and_says_why(
     if back:
         assert decision.state.step == MOVING
         assert dict(decision.state.restarting) == dict(restarting("a").restarting), "it gives pods the new revision"
+
+
+def test_a_timeout_says_how_to_see_why_pods_are_missing_if_no_condition_does() -> None:
+    rolling = observation("a", mark=MARK, complete=False, new=1, old=0, desired=3, unavailable=2)
+
+    for trouble, end in (
+        ("", "2 (pods with a sidecar that do not exist: 2; see `kubectl describe deployment a -n shop`)"),
+        ("exceeded quota", "2 (exceeded quota)"),
+    ):
+        late = observed(replace(rolling, trouble=trouble), now=NOW + 601)
+        assert step(ONE, restarting("a"), late).state.reason.endswith(f"not available: {end}")
 
 
 def test_a_complete_rollout_whose_pods_are_not_seen_yet_is_waited_for() -> None:
@@ -463,6 +478,14 @@ def test_a_command_that_does_not_fit_the_state_is_refused() -> None:
     ):
         with pytest.raises(UsageError, match=says):
             apply_command(state, verb, ONE, NOW)
+    for state, hint in (
+        (done, "start it again with `injector upgrade run up --again`"),
+        (replace(done, phase=INCOMPLETE), "upgrade accept up` or `injector upgrade rollback up`"),
+        (replace(back, phase=INCOMPLETE), "`injector upgrade resume up` or `injector upgrade accept up`"),
+    ):
+        with pytest.raises(UsageError) as caught:
+            apply_command(state, "abort", ONE, NOW)
+        assert caught.value.hint.endswith(hint)
     with pytest.raises(UsageError, match="is Running"):
         apply_command(restarting(), "accept", ONE, NOW)
     assert apply_command(done, "rollback", ONE, NOW).phase == ROLLING_BACK

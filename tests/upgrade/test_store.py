@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from injector.cluster.resources import Resource
 from injector.errors import ClusterError, ConfigError, DataError, UsageError
 from injector.revisions.tags import Tag
-from injector.upgrade.state import ABORTED, COMPLETED, INCOMPLETE, PAUSED, ROLLING_BACK, RUNNING, State, new_state
+from injector.upgrade.state import (
+    ABORTED,
+    COMPLETED,
+    INCOMPLETE,
+    PAUSED,
+    RESTARTING,
+    ROLLING_BACK,
+    RUNNING,
+    State,
+    new_state,
+)
 from injector.upgrade.store import UPGRADES, Store, Stored, list_upgrades, read_stored
 from injector.upgrade.tag import tag_before, tag_data
-from tests.cluster.fakeapi import FakeApi
+from tests.cluster.fakeapi import FakeApi, refusal
 from tests.upgrade.fleets import DOCUMENT, NEW, OLD, PROD, upgrade
 
 
@@ -65,6 +77,77 @@ async def test_an_older_definition_of_the_resource_says_the_command_that_updates
     store.client.fault_of["replace"] = ClusterError('unknown field "metadata.x"', reason="refused", status=400)
     with pytest.raises(ClusterError, match=r"metadata\.x"):
         await store.adopt(document(soak="1s"))
+
+
+class OldDefinition(FakeApi):
+    """A cluster whose definition of the resource lacks some fields of the status."""
+
+    lacks: tuple[str, ...] = ()
+
+    async def replace(
+        self, resource: Resource, manifest: Mapping[str, Any], *, manager: str, subresource: str = ""
+    ) -> dict[str, Any]:
+        unknown = [f'unknown field "status.{name}"' for name in self.lacks if name in manifest.get("status", {})]
+        if unknown:
+            raise ClusterError(f"strict decoding error: {', '.join(unknown)}", reason="refused", status=400)
+        return await super().replace(resource, manifest, manager=manager, subresource=subresource)
+
+
+@pytest.mark.parametrize("verb", ["pause", "abort", "rollback"])
+async def test_an_upgrade_can_be_stopped_and_go_back_with_an_older_definition(verb: str) -> None:
+    api = OldDefinition()
+    api.put(UPGRADES, document())
+    store = Store(api, "up", "runner", lambda: 100.0)
+    await started(store, step=RESTARTING)
+    api.lacks = ("rollbackReason", "approved", "retries", "injectedGateways", "runner")
+    begun = await store.load()
+    with pytest.raises(ConfigError, match=r'unknown field "status\.approved"'):
+        await store.save(begun, state_of(begun))
+    with pytest.raises(ConfigError, match=r'unknown field "status\.approved"'):
+        await store.command("resume", 200.0)
+
+    stored = await store.command(verb, 200.0)
+    assert (await store.load()).state == replace(state_of(stored), rollback_reason="")
+    assert not {*api.lacks} & {*api.objects["upgrades", "", "up"]["status"]}
+    if verb == "rollback":
+        await store.save(await store.load(), replace(state_of(stored), injected_gateways=True))
+    with pytest.raises(ConfigError, match=r'unknown field "status\.retries"'):
+        await store.save(await store.load(), replace(state_of(stored), retries={"Deployment shop/web": 7.0}))
+
+
+async def test_a_file_is_adopted_although_a_runner_or_another_command_writes_meanwhile() -> None:
+    class Busy(FakeApi):
+        remaining = 2
+
+        async def replace(
+            self, resource: Resource, manifest: Mapping[str, Any], *, manager: str, subresource: str = ""
+        ) -> dict[str, Any]:
+            if self.remaining and not subresource:
+                self.remaining -= 1
+                await store.save(await store.load(), state_of(await store.load()))
+            return await super().replace(resource, manifest, manager=manager, subresource=subresource)
+
+        async def create(
+            self, resource: Resource, manifest: Mapping[str, Any], *, manager: str, dry_run: bool = False
+        ) -> dict[str, Any]:
+            await super().create(resource, manifest, manager=manager, dry_run=dry_run)
+            raise refusal("conflict", 409)
+
+    api = Busy()
+    api.put(UPGRADES, document("other"))
+    store = Store(api, "up", "runner", lambda: 100.0)
+    assert (await store.adopt(document())).is_new, "another command has created it"
+    await started(store)
+    assert (await store.adopt(document(limits={"workloads": 9}))).upgrade.limits.workloads == 9
+    assert api.remaining == 0
+
+
+async def test_a_run_that_is_asked_for_is_a_later_one_than_any() -> None:
+    store = new_store()
+    await started(store, phase=COMPLETED, run=3)
+
+    assert (await store.again()).upgrade.run == 4
+    assert (await store.again(document(run=7))).upgrade.run == 7
 
 
 async def test_a_started_upgrade_is_read_with_its_document_and_the_tag_before() -> None:
