@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from injector.errors import TagError
+from injector.istio.revision import Revision
 from injector.kube.podsecurity import enforced_level
 from injector.kube.podtemplates import Created
 from injector.revisions.source import build
@@ -28,6 +29,7 @@ from injector.upgrade.plan import (
     tag_in_wave,
     unknown_restart,
 )
+from tests import controlplanes
 from tests.cases import cases
 from tests.factories import make_pod
 from tests.revisions.fakes import CONFIG, VALUES, make_raw
@@ -227,6 +229,29 @@ def test_the_class_of_change_is_the_one_that_needs_most_review(
 
     levels = ("baseline", "privileged") if "podsecurity" in kinds else ()
     assert change_of(workload("web"), SOURCE, target) == (change, tuple(kinds), levels, ())
+
+
+LIMITS_OF_PROXY = "variables with the limits of the proxy"
+
+
+def test_a_known_harmless_change_of_a_minor_is_no_part_of_the_class() -> None:
+    def revision(name: str, version: str, divisor: str) -> Revision:
+        head, sidecar, _ = CONFIG.partition("  sidecar: |\n    spec:\n      containers:\n      - name: istio-proxy\n")
+        variable = f"{{name: GOMAXPROCS, valueFrom: {{resourceFieldRef: {{resource: limits.cpu{divisor}}}}}}}"
+        template = indent(f"image: proxy:{version}\nenv: [{variable}]", " " * 8)
+        return build(make_raw(name, config=head + sidecar + template, values=VALUES.replace("1.24.6", version)))
+
+    before, after = revision(OLD, "1.28.0", ""), revision(NEW, "1.30.1", ', divisor: "1"')
+    assert change_of(workload("web"), before, after) == ("image only", ("image",), (), (LIMITS_OF_PROXY,))
+
+
+@pytest.mark.parametrize("name", controlplanes.parameters(("1.28",)))
+def test_from_1_28_to_1_30_only_images_differ_besides_harmless_changes(name: str) -> None:
+    source, target = (controlplanes.revision_of(name.replace("1.28", minor)) for minor in ("1.28", "1.30"))
+
+    change = change_of(workload("web"), source, target)
+    expected = ("image only", ("image",), (), (LIMITS_OF_PROXY,)) if "istio" in name else ("identical", (), (), ())
+    assert change == expected
 
 
 def test_a_pod_that_the_new_revision_refuses_is_blocked_and_the_reason_hides_values() -> None:

@@ -407,7 +407,7 @@ async def test_a_wave_that_waits_for_its_approval_is_told_of_and_tries_no_pod() 
 async def test_the_deadline_counts_while_the_watches_do_not_show_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Watches, "fault", property(lambda _: "pods: the watch is late"))
     run = Run(fleet(), {"deadline": "1m"})
-    state = await run.run()
+    state = await asyncio.wait_for(run.run(), 600)
 
     assert (state.phase, state.cause, run.moved) == (PAUSED, "DeadlineExceeded", [])
     assert any(said.reason == "pods: the watch is late" for said in run.said)
