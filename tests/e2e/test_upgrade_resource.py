@@ -43,16 +43,21 @@ FULL: dict[str, Any] = {
 """Fields of a state that are empty at first."""
 
 
-@pytest.fixture
-def older(cluster: Cluster, tmp_path: Path) -> Cluster:
-    """An API server whose definition has no injected gateways."""
-    definition = yaml.safe_load(CRD.read_text())
+def older_definition() -> dict[str, Any]:
+    """The definition of the resource without injected gateways."""
+    definition: dict[str, Any] = yaml.safe_load(CRD.read_text())
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     del schema["x-kubernetes-validations"]  # they name the field
     fields = schema["properties"]
     for part in ("spec", "status"):
         del fields[part]["properties"]["injectedGateways"]
-    cluster.apply(definition)
+    return definition
+
+
+@pytest.fixture
+def older(cluster: Cluster, tmp_path: Path) -> Cluster:
+    """An API server with the older definition."""
+    cluster.apply(older_definition())
     path = tmp_path / "gateways.yaml"
     path.write_text(yaml.safe_dump(WITH_GATEWAYS))
     # A definition is in effect a moment after it was written.
@@ -103,6 +108,40 @@ def test_a_state_with_a_field_that_the_definition_lacks_is_not_stored(older: Clu
     older.apply(yaml.safe_load(CRD.read_text()))
     until(is_saved)
     assert status_of_resource()["injectedGateways"] is False
+
+
+@pytest.mark.parametrize(("verb", "phase"), [("pause", "Paused"), ("abort", "Aborted"), ("rollback", "RollingBack")])
+def test_a_started_upgrade_can_be_stopped_and_go_back_with_an_older_definition(
+    older: Cluster, verb: str, phase: str
+) -> None:
+    older.apply(yaml.safe_load(CRD.read_text()), DOCUMENT)
+
+    def status_of_resource() -> dict[str, Any]:
+        status: dict[str, Any] = json.loads(older.kubectl("get", "upgrade", "up", "-o", "json").stdout)["status"]
+        return status
+
+    async def save(client: KubeClient) -> None:
+        store = Store(client, "up", "runner")
+        stored = await store.load()
+        state = stored.state or new_state(stored.upgrade, 1.0, {"revision": "1-28", "annotations": {}})
+        await store.save(stored, replace(state, total=state.total + 1))
+
+    def is_saved() -> bool:
+        try:
+            with open_session(Kubeconfig((older.kubeconfig,))) as session:
+                session.run(save)
+        except ConfigError:
+            return False
+        return True
+
+    until(is_saved)
+    older.apply(older_definition())
+    until(lambda: not is_saved())
+    done = run(older, "upgrade", verb, "up")
+    status = status_of_resource()
+    assert (done.exit_code, status["phase"], "injectedGateways" in status) == (0, phase, False), done.stderr
+    if verb == "rollback":
+        assert is_saved(), "a runner goes on"
 
 
 @pytest.mark.parametrize(
