@@ -206,7 +206,7 @@ class Metrics:
         )
         self._upgrade_runner = gauge(
             "injector_upgrade_runner_seen_timestamp_seconds",
-            "Time of the last heartbeat of the runner of an Upgrade that has something to do.",
+            "Time of the last heartbeat without an error of the runner of an Upgrade that has something to do.",
             ("upgrade",),
         )
         self._upgrade_remaining = gauge(

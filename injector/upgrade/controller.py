@@ -59,6 +59,8 @@ class Controller:
     clock: Callable[[], float] = time.time
     fingerprint: Callable[[str], Awaitable[str]] = _no_fingerprint
     _changed: dict[str, str] = field(default_factory=dict)
+    _worked: dict[str, float] = field(default_factory=dict)
+    """The time of the last heartbeat without an error, by upgrade: a runner that lives and makes no step is worth an alert too."""
     _items: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -107,7 +109,12 @@ class Controller:
         self._items = items
         self._woken.set()
         upgrades = {name: _read(item) for name, item in items.items()}
-        rows = {name: _metrics_row(stored) for name, stored in upgrades.items() if not isinstance(stored, str)}
+        readable = {name: stored for name, stored in upgrades.items() if not isinstance(stored, str)}
+        self._worked = {
+            name: self._worked.get(name, stored.heartbeat.time) if stored.heartbeat.error else stored.heartbeat.time
+            for name, stored in readable.items()
+        }
+        rows = {name: _metrics_row(stored, self._worked[name]) for name, stored in readable.items()}
         self.metrics.upgrades({name: row for name, row in rows.items() if row is not None})
 
     async def _run_all(self) -> None:
@@ -204,7 +211,8 @@ def _is_due(item: Mapping[str, Any]) -> bool:
     return isinstance(stored, str) or stored.is_due or stored.is_outdated or stored.may_repeat
 
 
-def _metrics_row(stored: Stored) -> UpgradeRow | None:
+def _metrics_row(stored: Stored, worked: float) -> UpgradeRow | None:
+    """Return the metrics of an upgrade; None before its start. ``worked`` is the time of the last heartbeat without an error."""
     if stored.state is None:
         return None
     upgrade, state = stored.upgrade, stored.state
@@ -219,7 +227,7 @@ def _metrics_row(stored: Stored) -> UpgradeRow | None:
         progressed = max(state.progressed, *soaks) if soaks else state.progressed
     gates = {name: text.partition(":")[0] for name, text in state.gates.items()}
     remaining = total - done
-    heartbeat = stored.heartbeat.time if stored.is_due else 0.0
+    heartbeat = worked if stored.is_due else 0.0
     waves = {"done": done, "left": remaining}
     return UpgradeRow(
         state.phase,

@@ -278,6 +278,19 @@ async def test_an_upgrade_without_a_runner_says_so_instead_of_a_forecast() -> No
 
 
 @in_fake_time
+async def test_a_runner_that_lives_and_makes_no_step_is_worth_an_alert() -> None:
+    api = FakeApi()
+    replica, times = controller(api, Runs(api)), list[float]()
+    for seconds, error in ((0, ""), (10, "no"), (40, "no"), (50, ""), (59, "no")):
+        beat = {"name": "a", "lastSeen": f"1970-01-01T00:01:{seconds:02}Z", "lastError": error}
+        put(api, "up", **State(phase=RUNNING).to_status(), runner=beat)
+        replica._on_change({"up": api.objects["upgrades", "", "up"]})
+        times.append(samples(replica)["runner_seen_timestamp_seconds up"])
+
+    assert times == [60, 60, 60, 110, 110]
+
+
+@in_fake_time
 async def test_the_status_of_an_ended_upgrade_follows_its_document() -> None:
     api = FakeApi()
     runs = Runs(api)
