@@ -326,7 +326,9 @@ _NAME: Final = click.argument(
 def list_(*, kubeconfig: Kubeconfig, output: str) -> None:
     """Show the upgrades of the cluster: the tag, the revisions, the phase, and the reason of a wait."""
     with open_session(kubeconfig) as session:
-        upgrades = session.run(list_upgrades)
+        upgrades, faults = session.run(list_upgrades)
+    for fault in faults:
+        echo(escape_line(f"note: {fault}"), err=True)
     if output != "table":
         echo(data_text([state_data(stored, time.time()) for stored in upgrades], output), nl=False)
         return

@@ -328,7 +328,12 @@ def _rank(stored: Stored) -> tuple[float, str]:
     return (float("inf") if state is None else state.started, stored.upgrade.name)
 
 
-async def list_upgrades(client: KubeClient) -> list[Stored]:
-    """Return the upgrades of a cluster by name. Those that cannot be read are left out."""
-    items = await client.all(Scope(UPGRADES), lambda item: item)
-    return sorted(_readable(items), key=lambda stored: stored.upgrade.name)
+async def list_upgrades(client: KubeClient) -> tuple[list[Stored], list[str]]:
+    """Return the upgrades of a cluster by name, and why others cannot be read."""
+    upgrades, faults = list[Stored](), list[str]()
+    for item in await client.all(Scope(UPGRADES), lambda item: item):
+        try:
+            upgrades.append(read_stored(item))
+        except DataError as error:
+            faults.append(str(error))
+    return sorted(upgrades, key=lambda stored: stored.upgrade.name), sorted(faults)

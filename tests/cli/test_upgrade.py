@@ -606,7 +606,11 @@ def test_the_upgrades_of_a_cluster_are_listed(stored: FakeApi) -> None:
     other = stored_upgrade(State(phase=COMPLETED), DOCUMENT["spec"])
     stored.put(UPGRADES, {**other, "metadata": {"name": "older"}})
 
-    assert [line.split()[:5] for line in run("list").stdout.splitlines()[1:]] == [
+    stored.put(UPGRADES, {**other, "metadata": {"name": "bad"}, "spec": {}})
+
+    result = run("list")
+    assert result.stderr.startswith("note: Upgrade bad: spec.from: it is missing")
+    assert [line.split()[:5] for line in result.stdout.splitlines()[1:]] == [
         ["older", "prod", "1-28", "1-30", "Completed"],
         ["up", "prod", "1-28", "1-30", "Running"],
     ]

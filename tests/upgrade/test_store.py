@@ -335,9 +335,11 @@ async def test_an_ended_upgrade_goes_back_only_if_no_later_one_has_moved_the_tag
     assert state_of(await later.command("rollback", 300.0)).phase == ROLLING_BACK
 
 
-async def test_upgrades_are_listed_by_name_without_those_that_cannot_be_read() -> None:
+async def test_upgrades_are_listed_by_name_with_the_faults_of_those_that_cannot_be_read() -> None:
     store = new_store(document("b"), document("a"), {**document("bad"), "spec": {}})
 
-    assert [stored.upgrade.name for stored in await list_upgrades(store.client)] == ["a", "b"]
+    upgrades, faults = await list_upgrades(store.client)
+    assert [stored.upgrade.name for stored in upgrades] == ["a", "b"]
+    assert [fault.partition(";")[0] for fault in faults] == ["Upgrade bad: spec.from: it is missing"]
     assert read_stored(document()).state is None
     assert State().phase == RUNNING
