@@ -40,8 +40,8 @@ Map of the packages. A package may import those below it; ``pyproject.toml`` has
     gotemplate/  Go's text/template and sprig, compiled to Python
     golang/      the behaviour of Go's strconv, time and encoding/json
 
-Every layer may use ``errors.py`` (the errors), ``hints.py`` (names in messages), ``memo.py`` (bounded caches)
-and ``backoff.py`` (growing waits). The server also has ``settings.py`` and ``metrics.py``.
+Every layer may use ``errors.py`` (the errors), ``hints.py`` (names in messages), ``memo.py`` (bounded caches),
+``backoff.py`` (growing waits) and ``regularfiles.py`` (reads that end). The server also has ``settings.py`` and ``metrics.py``.
 
 The server has three flows. Each line is the next function to read, and a line that is further to the right is called by the one before
 it. ``cli.serve.server`` builds the server and connects the parts of the flows. The first two flows meet in one immutable object, the

@@ -17,6 +17,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, M
 from contextlib import ExitStack, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import aiohttp
@@ -31,6 +32,7 @@ from injector.cluster.resources import LIST_ATTEMPTS, Resource, Scope
 from injector.errors import ClusterError, ConfigError, DataError, NotConfiguredError
 from injector.golang.json import load_json
 from injector.memoryfiles import file_in_memory
+from injector.regularfiles import read_file
 
 T = TypeVar("T")
 
@@ -506,6 +508,17 @@ def _file_of_credentials(_: FileOrData, content: str | bytes) -> str:
     return _CREDENTIALS.get().enter_context(file_in_memory(data))
 
 
+def _text_of_credentials(
+    credentials: FileOrData, read: Callable[[FileOrData], str | None] = FileOrData.as_data
+) -> str | None:
+    """Read a token. Raises ConfigError if its file is not a regular one: a read of it may never end."""
+    path = credentials._file  # noqa: SLF001 -- the library has no other way
+    if path:
+        read_file(Path(path))
+    return read(credentials)
+
+
+FileOrData.as_data = _text_of_credentials  # type: ignore[assignment,method-assign]
 # The library has no other way to keep them out of the temporary folder.
 FileOrData._create_temp_file_with_content = _file_of_credentials  # type: ignore[assignment,method-assign]  # noqa: SLF001
 
@@ -537,6 +550,8 @@ async def _configuration(kubeconfig: Kubeconfig) -> Configuration:
 def _fault(error: Exception) -> str:
     """Return the reason of an error of the library, without the content of the file."""
     match error:
+        case ConfigError():
+            return f"{error.where} {error.what}"
         case FileNotFoundError():
             return f"there is no {error.filename}"
         case ConfigException() | TypeError():  # a TypeError for a user that the file does not have

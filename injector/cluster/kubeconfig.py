@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from injector.errors import ConfigError, DataError, NotConfiguredError
 from injector.kube.objects import mapping_at
 from injector.kube.yaml import load_yaml
+from injector.regularfiles import read_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -108,11 +109,13 @@ def unusable(kubeconfig: object, fault: str) -> ConfigError:
 
 def _content(path: Path) -> Mapping[str, Any]:
     try:
-        read = load_yaml(path.read_text(encoding="utf-8"))
+        text = read_file(path)
     except OSError as error:
         raise ConfigError(
             f"cannot be read: {error.strerror}", where=str(path), hint="correct --kubeconfig or KUBECONFIG"
         ) from error
+    try:
+        read = load_yaml(text.decode())
     except (DataError, UnicodeDecodeError):
         # The cause is neither shown nor chained, because it would quote the file.
         raise unusable(path, "not YAML") from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import shutil
@@ -17,6 +16,7 @@ from threading import Event, Thread
 from typing import Any, Final, ParamSpec, Self, TypeVar
 
 from injector.errors import ConfigError
+from injector.regularfiles import read_file
 
 CHECK_INTERVAL: Final = 0.6
 """Seconds between two checks for changes: a change is served within a second, and an idle server wakes less than 3 times a second."""
@@ -27,8 +27,6 @@ READ_TIMEOUT: Final = 5.0
 """Seconds for one read of a configuration. A local disk takes milliseconds. A mount that hangs would stop all reloads."""
 LEVELS: Final = 3
 """A directory of revisions, its folders, and their files."""
-MAX_FILE: Final = 16 * 1024 * 1024
-"""Bytes. A ConfigMap has at most a mebibyte."""
 _NEWLINE: Final = re.compile("\r\n?")
 
 P = ParamSpec("P")
@@ -54,34 +52,6 @@ class DaemonThreads(Executor):
 
 
 DAEMON_THREADS: Final = DaemonThreads()
-
-
-def read_file(path: Path, *, pipes: bool = False) -> bytes:
-    """Return the content of a regular file. Links, as in a mounted ConfigMap, are followed.
-
-    With ``pipes``, it may also be a pipe, as the shell makes of ``<(command)``: for commands, which a user can interrupt.
-
-    Raises:
-        ConfigError: it is another kind of file, whose read may never end, or larger than ``MAX_FILE``.
-        OSError: it cannot be read.
-    """
-    # With O_NONBLOCK, opening a FIFO does not wait for its writer.
-    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        mode = os.fstat(file).st_mode
-        if stat.S_ISDIR(mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if pipes and stat.S_ISFIFO(mode):
-            os.set_blocking(file, True)
-        elif not stat.S_ISREG(mode):
-            raise ConfigError("is not a regular file", where=str(path), hint="write a file, or a link to one")
-        with os.fdopen(file, "rb", closefd=False) as reader:
-            content = reader.read(MAX_FILE + 1)
-    finally:
-        os.close(file)
-    if len(content) > MAX_FILE:
-        raise ConfigError(f"is larger than {MAX_FILE >> 20} MiB", where=str(path), hint="check what wrote it")
-    return content
 
 
 def read_text(path: Path, *, pipes: bool = False) -> str | None:

@@ -26,6 +26,7 @@ from injector.errors import ConfigError, DataError, UsageError
 from injector.golang.json import load_json
 from injector.gotemplate.budget import DEFAULT_BUDGET, Rendering, use_meter
 from injector.istio.jinja.sandbox import Sandbox
+from injector.revisions.files import required_text
 from injector.upgrade.observation import FAILED, NO_DATA, PASSED, GateResult
 from injector.upgrade.state import GATEWAYS
 
@@ -79,8 +80,8 @@ class BearerToken:
 
     @property
     def header(self) -> str:
-        """The value of the header, read from the file each time. Raises OSError or ValueError if the file cannot be read."""
-        return f"Bearer {self.file.read_text(encoding='utf-8').strip()}"
+        """The value of the header, read from the file each time. Raises ConfigError if the file cannot be read."""
+        return f"Bearer {required_text(self.file).strip()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +227,7 @@ async def _call(
     if token is not None:
         try:
             headers["Authorization"] = token.header
-        except (OSError, ValueError):
+        except ConfigError:
             return GateResult(name, NO_DATA, f"the file of {GATE_TOKEN_FLAG} cannot be read")
     try:
         async with prometheus.limit:
@@ -311,7 +312,7 @@ class _Prometheus:
         if self.token is not None:
             try:
                 headers["Authorization"] = self.token.header
-            except (OSError, ValueError):
+            except ConfigError:
                 return "the file of --prometheus-token cannot be read"
         try:
             async with self.limit:

@@ -631,6 +631,26 @@ async def test_renewed_credentials_that_cannot_be_read_are_an_error_of_the_clust
     assert (error.reason, error.where) == ("credentials", str(api.kubeconfig))
 
 
+async def test_a_token_in_a_file_whose_read_may_never_end_is_refused(api: Api, tmp_path: Path) -> None:
+    """It would be read on the event loop, which answers the reviews."""
+    token = tmp_path / "token"
+    kubeconfig = json.loads(api.kubeconfig.read_text())
+    kubeconfig["users"][0]["user"] = {"tokenFile": str(token)}
+    api.kubeconfig.write_text(json.dumps(kubeconfig))
+    client = KubeClient(Kubeconfig((api.kubeconfig,)))
+    os.mkfifo(token)
+    async with asyncio.timeout(5):
+        error = await error_of(client.page(SCOPE))
+    assert (error.reason, error.where) == ("credentials", str(api.kubeconfig))
+    assert f"{token} is not a regular file" in error.what
+
+    token.unlink()
+    token.write_text("from a file")
+    api.handler = answering(EMPTY_LIST)
+    assert await page_of(client, SCOPE) == Page([], "9")
+    await client.close()
+
+
 async def test_a_plugin_for_credentials_that_hangs_does_not_hold_up_requests_for_ever(
     api: Api, client: KubeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,18 @@ def test_an_invalid_kubeconfig_is_named_and_not_quoted(tmp_path: Path) -> None:
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="nope: cannot be read: No such file or directory; correct --kubeconfig"):
         Kubeconfig((tmp_path / "nope",)).select_context()
+
+
+@pytest.mark.parametrize("kind", ["fifo", "device"])
+def test_a_file_whose_read_may_never_end_is_refused(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "config"
+    if kind == "fifo":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+
+    with pytest.raises(ConfigError, match="config: is not a regular file"):
+        Kubeconfig((path,)).select_context()
 
 
 def test_it_names_its_files_or_the_pod() -> None:

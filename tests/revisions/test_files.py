@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from injector.errors import ConfigError
+from injector.regularfiles import read_file
 from injector.revisions import files
-from injector.revisions.files import file_changes, read_file, read_text, remove_folder, replace_file
+from injector.revisions.files import file_changes, read_text, remove_folder, replace_file
 from tests.revisions.fakes import write_revision
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import os
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -169,6 +170,16 @@ async def test_a_token_is_read_for_each_request_and_sent_to_its_prometheus_alone
     file.write_text("a\nb")
     outcome, detail = await result(document, token)
     assert (outcome, detail) == ("no data", "Prometheus cannot be reached: ValueError")
+
+
+async def test_a_token_in_a_file_whose_read_may_never_end_is_not_read(prometheus: Prometheus, tmp_path: Path) -> None:
+    """It would be read on the event loop, which answers the reviews."""
+    os.mkfifo(tmp_path / "token")
+    token = read_token(f"{prometheus.url}={tmp_path / 'token'}")
+
+    async with asyncio.timeout(5):
+        outcome = await result(gated(prometheus.url, "up"), token)
+    assert outcome == ("no data", "the file of --prometheus-token cannot be read")
 
 
 @pytest.mark.parametrize("text", ["x", "/token", "https://p=", "p=/token"])

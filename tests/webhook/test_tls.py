@@ -19,8 +19,8 @@ from prometheus_client import CollectorRegistry
 
 from injector.errors import ConfigError
 from injector.metrics import Metrics
+from injector.regularfiles import read_file
 from injector.revisions import files
-from injector.revisions.files import read_file
 from injector.webhook.tls import certificate as tls_certificate
 from injector.webhook.tls import certificatesource as tls_source
 from injector.webhook.tls.certificate import Certificate, CertificateFiles, ClientAuthority, Pair, read_pair

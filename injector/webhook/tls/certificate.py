@@ -23,7 +23,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 
 from injector.errors import ConfigError
 from injector.golang.time import utc_text
-from injector.revisions.files import TimedReads, read_file
+from injector.regularfiles import read_file
+from injector.revisions.files import TimedReads
 
 if TYPE_CHECKING:
     import asyncio
