@@ -114,7 +114,7 @@ class Framing:
 class Connection(web.RequestHandler):
     """One connection, with its state and the time of the event loop since when it is in this state."""
 
-    __slots__ = ("_framing", "_listener", "accepted_by", "deadline", "since", "state")
+    __slots__ = ("_framing", "_has_next", "_is_answering", "_listener", "accepted_by", "deadline", "since", "state")
 
     def __init__(self, listener: Listener, accepted_by: asyncio.Task[Any] | None) -> None:
         loop = asyncio.get_running_loop()
@@ -125,6 +125,9 @@ class Connection(web.RequestHandler):
         self.state = ConnectionState.IDLE
         self.since = loop.time()
         self._framing = Framing()
+        self._is_answering = False
+        self._has_next = False
+        """Whether a client that has its answer has begun the next request, before the write of the answer is complete here."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start serving, unless the client's certificate is not allowed."""
@@ -156,6 +159,9 @@ class Connection(web.RequestHandler):
                 self._framing.receive(data)
             case ConnectionState.RECEIVING:
                 self._framing.receive(data)
+            case ConnectionState.IN_HANDLER if data and self._is_answering:
+                self._has_next = True
+                self._framing.receive(data)
             case ConnectionState.IN_HANDLER if data:
                 self.close()  # after the answer; the data is dropped
         super().data_received(data)
@@ -180,10 +186,15 @@ class Connection(web.RequestHandler):
         if not request.content.is_eof():
             resp.force_close()
         self._enter(self.state, limits.WRITE_TIMEOUT)
-        sent = await super().finish_response(request, resp, start_time)
         if request.content.is_eof():
             self._framing = Framing()
-        self._enter(ConnectionState.IDLE)
+        self._is_answering, self._has_next = True, False
+        sent = await super().finish_response(request, resp, start_time)
+        self._is_answering = False
+        if self._has_next:
+            self._enter(ConnectionState.RECEIVING, limits.REQUEST_TIMEOUT)
+        else:
+            self._enter(ConnectionState.IDLE)
         return sent
 
     def log_exception(self, *args: Any, **kw: Any) -> None:

@@ -648,6 +648,27 @@ async def test_a_client_that_does_not_wait_for_its_answer_gets_no_other_one(serv
     assert served.bodies == [BODY]
 
 
+async def test_a_client_that_asks_as_soon_as_it_has_its_answer_gets_the_next_one(tmp_path: Path) -> None:
+    """An API server does, in two parts. The write of the answer may end here a moment after the answer has arrived there."""
+
+    def ask(port: int, tls: ssl.SSLContext) -> int:
+        with tls.wrap_socket(socket.create_connection(("127.0.0.1", port), timeout=LIMIT)) as sock:
+            for number in range(100):
+                sock.sendall(REQUEST)
+                sock.sendall(BODY)
+                answer = b""
+                while not answer.endswith(b"\r\n\r\nok"):
+                    data = sock.recv(2**16)
+                    if not data:
+                        return number
+                    answer += data
+        return 100
+
+    async with serving(tls=write_certificate(tmp_path)) as served:
+        assert served.tls is not None
+        assert await asyncio.to_thread(ask, served.port, served.tls) == 100
+
+
 async def test_requests_that_come_at_once_are_answered(served: Served) -> None:
     client = await served.connect()
     client.writer.write((REQUEST + BODY) * 10)
