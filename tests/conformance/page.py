@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import Field, dataclass, field, fields
 from itertools import compress, groupby
 from pathlib import Path
@@ -32,26 +32,27 @@ def page(tallies: Iterable[Tally]) -> str:
     minors = {"oldest": OLDEST, "newest": NEWEST, "development": DEVELOPMENT}
     names = {name: format_minor(minor) for name, minor in minors.items()}
     tested = [_row(tally.minor, tally) for tally in tallies]
-    answered = list(map(_answered, recordings_by_minor()))
     special = [f"| {TEXTS['tells'][field.name]} | {_describe(field)} |" for field in fields(Behaviours)]
     return "\n".join(
         [
             TEXTS["head"].format(**names) + "\n".join(tested),
-            TEXTS["answers"] + "\n".join(answered) + "\n" + TEXTS["development"].format(**names).rstrip(),
+            TEXTS["answers"] + "\n".join(_answered()) + "\n" + TEXTS["development"].format(**names).rstrip(),
             TEXTS["special"].format(**names) + "\n".join(special),
             TEXTS["differences"] + TEXTS["dates"],
         ]
     )
 
 
-def recordings_by_minor() -> list[list[Recording]]:
-    """Return the recordings of Istio's own webhooks, by minor."""
-    return [list(group) for _, group in groupby(recordings(), key=lambda recording: recording.plane.minor)]
+def _answered() -> Iterator[str]:
+    """Yield a row for each release of Istio whose webhooks were asked, with the last day."""
+    for cells, group in groupby(recordings(), key=_release):
+        some = list(group)
+        count = sum(len(recording.answers) for recording in some)
+        yield f"| {' | '.join(cells)} | {max(recording.date for recording in some)} | {count} |"
 
 
-def _answered(group: list[Recording]) -> str:
-    first, count = group[0], sum(len(recording.answers) for recording in group)
-    return f"| {first.plane.minor} | {first.release} | {first.commit[:8]} | {first.date} | {count} |"
+def _release(recording: Recording) -> tuple[str, str, str]:
+    return (recording.plane.minor, recording.release, recording.commit[:8])
 
 
 def complete(tally: Tally) -> bool:

@@ -31,7 +31,8 @@ CASE = Case("a pod", make_pod("web"))
 
 def review(request: dict[str, Any], **response: Any) -> dict[str, Any]:
     """Return an AdmissionReview that answers a request."""
-    return {"kind": "AdmissionReview", "response": {"uid": request["uid"], "allowed": True, **response}}
+    answer = {"uid": request["uid"], "allowed": True, **response}
+    return {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "response": answer}
 
 
 def patched(request: dict[str, Any]) -> dict[str, Any]:
@@ -129,7 +130,7 @@ def test_a_pod_that_is_not_injected_is_skipped_or_refused(istiod: FakeIstiod, re
         ),
         (lambda _: "<html>", "its answer is not JSON"),
         (lambda _: {"response": None}, "its answer is not an AdmissionReview"),
-        (lambda request: review(request, patch="!"), "its patch is not JSON in base64"),
+        (lambda request: review(request, patch="!", patchType="JSONPatch"), "its patch is not JSON in base64"),
     ],
 )
 def test_what_is_not_an_answer_is_an_error_with_the_url(istiod: FakeIstiod, reply: Reply, words: str) -> None:
