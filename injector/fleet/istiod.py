@@ -251,10 +251,10 @@ def read_answer(pod: Mapping[str, Any], uid: str, text: bytes) -> Answer:
         status = response.get("status")
         message = status.get("message") if isinstance(status, dict) else None
         return InvalidPodError(str(message or "it gives no reason"), where="istiod")
-    operations = _operations(response) if response.get("patch") else []
-    if not operations:
+    if not response.get("patch"):
         return Skipped("istiod", "istiod leaves the pod as it is")
-    return Injected(as_served(_apply(pod, operations)), b"[]", ())
+    # An injection that changes nothing, as the second one of a pod, has an empty patch.
+    return Injected(as_served(_apply(pod, _operations(response))), b"[]", ())
 
 
 def _operations(response: Mapping[str, Any]) -> list[dict[str, Any]]:

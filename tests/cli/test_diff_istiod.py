@@ -221,11 +221,20 @@ def test_an_answer_that_is_not_one_has_no_lines_in_a_unified_diff(proxied: Proxi
     assert len(lines) == 6
 
 
-@pytest.mark.parametrize("make", [answer, lambda review: patching(review, []), lambda review: patching(review, None)])
-def test_a_pod_that_istiod_leaves_alone_is_a_difference(proxied: Proxied, make: Callable[[Review], bytes]) -> None:
-    proxied(lambda _, review: make(review))
+def test_a_pod_that_istiod_leaves_alone_is_a_difference(proxied: Proxied) -> None:
+    proxied(lambda _, review: answer(review))
 
     assert "skipped: istiod leaves the pod as it is -> injected" in live("-o", "text").stdout
+
+
+@pytest.mark.parametrize("operations", [[], None])
+def test_a_pod_that_istiod_injects_without_a_change_is_not_skipped(proxied: Proxied, operations: Any) -> None:
+    proxied(lambda _, review: patching(review, operations))
+
+    text = live("-o", "text").stdout
+
+    assert "skipped" not in text
+    assert "containers[istio-proxy]" in text
 
 
 def test_an_answer_with_too_many_bytes_is_not_read(proxied: Proxied, monkeypatch: pytest.MonkeyPatch) -> None:
