@@ -34,7 +34,7 @@ from injector.istio.webhooks.paths import is_injectors
 from injector.istio.webhooks.reading import LiveWebhook, LiveWebhooks, istios_webhooks, precedence_of
 from injector.kube.conditions import FAULT
 from injector.revisions.names import parse_path
-from injector.revisions.tags import TagWorkload, usable_tags, workload_of_pod
+from injector.revisions.tags import TagWorkload, workload_of_pod
 
 if TYPE_CHECKING:
     from injector.cluster.resources import ObjectReader
@@ -145,15 +145,14 @@ def webhook_step(matching: list[LiveWebhook], view: ClusterView, labels: PodLabe
 
 def destination(matching: list[LiveWebhook], view: ClusterView, labels: PodLabels) -> str:
     """Return the name of the revision that answers for a pod, also of one that cannot be used; empty if it is not known."""
-    state = view.revisions.state
+    named = _readable_name(matching[-1])
     try:
-        name = name_of(matching[-1])
-        tag = state.tags.get(name or state.default_name or "")
-        if tag is not None and not state.names.issuperset(tag.targets):
-            return tag.revision if tag.sole else ""
-        return view.revisions.resolve(name, lambda: labels.workload).revision
+        return view.revisions.resolve(name_of(matching[-1]), lambda: labels.workload).revision
     except (DataError, UsageError):
-        return _readable_name(matching[-1])
+        tag = view.revisions.state.tags.get(named)
+        if tag is None:
+            return named
+        return tag.revision if tag.sole else ""
 
 
 def _not_called(step: Step, source: str) -> Decision:
@@ -167,19 +166,17 @@ def _resolve(
     """Return the revision that a requested name leads to for a workload, or the complete decision if it leads to none."""
     state, tags_where = revisions.state, revisions.tags_where
     name = requested.name or ""
-    if name == DEFAULT_NAME and name not in {*state.names, *state.tags}:
+    if name == DEFAULT_NAME and name not in {*state.names, *state.served_tags}:
         name = ""  # the path of this webhook has no name, because no revision or tag is called `default`
     wanted = name or state.default_name or ""
-    tag = state.tags.get(wanted)
-    if tag is not None:
-        usable, faults = usable_tags({wanted: tag}, state.names)
-        if not usable:
-            return refuse(TAG, str(faults[0]), tags_where).after(webhook)
+    tag, fault = state.served_tags.get(wanted), state.fault_of_tag(requested.name or DEFAULT_NAME)
     detail = f"{wanted} is a revision, not a tag" if wanted in state.names else f"{wanted} is not a tag"
     try:
         resolved = revisions.resolve(name, lambda: workload)
         raw = state.revision(resolved.revision)
     except UsageError as error:
+        if fault is not None:
+            return refuse(TAG, str(fault), tags_where).after(webhook)
         if requested.must_exist:
             raise
         detail = detail if wanted else "there is no default"
@@ -191,7 +188,9 @@ def _resolve(
             detail += f"; {'/'.join(workload.key)} gets {raw.name}{reason}"
     if not name:
         detail = f"the default is {wanted}; {detail}"
-    steps = (webhook, Step(TAG, PASSED, detail, tags_where))
+    if fault is not None:
+        detail += f"; a replica that has served the tag before keeps its previous revisions: {fault}"
+    steps = (webhook, Step(TAG, PASSED if fault is None else WARNING, detail, tags_where))
     return Route(raw, None if tag is None else tag.name, steps, requested.envs)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from injector.errors import UnknownRevisionError, UsageError
+from injector.istio.labels import DEFAULT_NAME
 from injector.revisions.directory import EMBEDDED, TAGS_FILE, read_directory
 from injector.revisions.source import Overrides, build
 
@@ -68,6 +69,9 @@ class RevisionList:
         except UnknownRevisionError as error:
             if self.state.tags_error is not None:
                 raise self.state.tags_error from None
+            if (fault := self.state.fault_of_tag(name or DEFAULT_NAME)) is not None:
+                where = f"{self.tags_where}: {fault.where}"
+                raise UsageError(fault.what, where=where, hint=fault.hint) from None
             raise UsageError(error.what, where=self.where, hint=error.hint) from None
 
 

@@ -23,7 +23,7 @@ from injector.revisions.files import TimedReads
 from injector.revisions.registry import Registry, Snapshot, snapshot_of
 from injector.revisions.reports import LoadReport, RevisionState
 from injector.revisions.source import build, explain_newer, shared_mesh_notes, with_facts
-from injector.revisions.tags import Tag, usable_tags
+from injector.revisions.tags import Tag, served_tags, usable_tags
 from injector.revisions.verify import RecentPod, verify, verify_recent
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class Loader:
         if state.tags_error is not None:
             return last_usable, (state.tags_error,)
         usable, faults = usable_tags(state.tags, served)
-        preferred = {**_tags_among(last, served), **_tags_among(state.tags, served), **last_usable, **usable}
+        preferred = {**served_tags(last, served), **served_tags(state.tags, served), **last_usable, **usable}
         preferred_tags = {name: preferred[name] for name in (*state.tags, *state.tag_faults) if name in preferred}
         return preferred_tags, (
             *faults,
@@ -216,12 +216,6 @@ class Loader:
             return last
         good = replace(last.good, facts=facts)
         return replace(last, good=good, state=replace(last.state, served=with_facts(last.state.served, good)))
-
-
-def _tags_among(tags: Mapping[str, Tag], served: set[str]) -> dict[str, Tag]:
-    """Return what is left of the tags without the revisions that are not served."""
-    remaining = {name: tag.among(served) for name, tag in tags.items()}
-    return usable_tags({name: tag for name, tag in remaining.items() if tag is not None}, served)[0]
 
 
 def _leading_to_removed(tags: Iterable[Tag], removed: Collection[str]) -> Iterator[ConfigError]:

@@ -17,6 +17,7 @@ from injector.istio.proxyconfig import ProxyConfigs
 from injector.istio.revision import Revision, RevisionSettings, build_revision, stated_or_inferred_minor
 from injector.kube.yaml import load_yaml
 from injector.revisions.registry import ResolvedName, default_name, resolve_name
+from injector.revisions.tags import served_tags, usable_tags
 
 if TYPE_CHECKING:
     from injector.istio.webhooks.configurations import WebhookOptions
@@ -127,9 +128,20 @@ class SourceState:
         return {raw.name: raw for raw in self.revisions}
 
     @cached_property
+    def served_tags(self) -> Mapping[str, Tag]:
+        """The tags as a new replica serves them; see ``tags.served_tags``."""
+        return served_tags(self.tags, self.names)
+
+    def fault_of_tag(self, name: str) -> DataError | None:
+        """Return why a tag cannot be served as it is written; None if it can, or if there is no such tag."""
+        written = {name: self.tags[name]} if name in self.tags else {}
+        usable, faults = usable_tags(written, self.names)
+        return None if name in usable else next(iter(faults), None)
+
+    @cached_property
     def default_name(self) -> str | None:
         """The name for requests without one; None without a default."""
-        return default_name(self.names, self.tags, stated=self.default)
+        return default_name(self.names, self.served_tags, stated=self.default)
 
     @property
     def served_names(self) -> frozenset[str]:
@@ -152,11 +164,8 @@ class SourceState:
         return () if tag is None else tuple(tag.targets)
 
     def resolve(self, name: str, workload: Callable[[], TagWorkload] | None = None) -> ResolvedName:
-        """Return the revision that ``name`` leads to, as the server would resolve it; see ``resolve_name``."""
-        wanted = name or self.default_name or ""
-        tag = self.tags.get(wanted)
-        tags = self.tags if tag is None else {**self.tags, wanted: tag.among(self.names) or tag}
-        return resolve_name(name, self.names, tags, default=self.default_name, workload=workload)
+        """Return the revision that ``name`` leads to, as a new replica would resolve it; see ``resolve_name``."""
+        return resolve_name(name, self.names, self.served_tags, default=self.default_name, workload=workload)
 
     def revision(self, name: str) -> RawRevision:
         """Return the revision with this name, which is one of ``names``. Raises DataError if it cannot be read."""

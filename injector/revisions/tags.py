@@ -291,6 +291,15 @@ def usable_tags(tags: Mapping[str, Tag], revisions: Collection[str]) -> tuple[di
     return usable, tuple(faults)
 
 
+def served_tags(tags: Mapping[str, Tag], revisions: Collection[str]) -> dict[str, Tag]:
+    """Return the tags as a replica serves them that has served none of them before: each without the revisions that are missing.
+
+    A tag of which nothing is left, or with the name of a revision, is not among them.
+    """
+    remaining = {name: tag.among(revisions) for name, tag in tags.items()}
+    return usable_tags({name: tag for name, tag in remaining.items() if tag is not None}, revisions)[0]
+
+
 def _not_served(names: Iterable[str], where: str, remedy: str) -> ConfigError:
     return ConfigError(
         f"it names `{'`, `'.join(names)}`, which is not served", where=where, hint=f"add the revision, or {remedy}"

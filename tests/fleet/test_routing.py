@@ -135,6 +135,44 @@ def test_a_tag_of_a_missing_revision_is_refused() -> None:
     assert trace.steps[1].detail.startswith("tag `gone`: it names `1-99`, which is not served")
 
 
+@pytest.mark.parametrize(
+    ("tags", "name", "wanted", "served"),
+    [
+        (
+            "part: {1-24: 50, 1-99: 50}",
+            "part",
+            "1-24",
+            "part is a tag of 1-24; a replica that has served the tag before",
+        ),
+        (
+            "part: {weights: {1-30: 1}, namespaces: {shop: 1-99}}",
+            "part",
+            "1-30",
+            "part is a tag of 1-30; a replica that has served the tag before",
+        ),
+        ("1-30: 1-24", "1-30", "1-30", "1-30 is a revision, not a tag; a replica that has served the tag before"),
+    ],
+)
+def test_of_a_tag_that_cannot_be_served_what_is_left_counts(tags: str, name: str, wanted: str, served: str) -> None:
+    state = replace(STATE, tags=parse_tags(tags))
+    workload = TagWorkload(("shop", "Deployment", "web"))
+
+    answer = routed(RequestedName(), PodLabels({REV: name}, {}, workload=workload), state)
+
+    step = answer.steps[1]
+    assert (answer.raw.name, step.verdict) == (wanted, "warning")
+    assert step.detail.startswith(served)
+    assert f"tag `{name}`: " in step.detail
+
+
+def test_a_missing_revision_of_the_tag_default_leaves_the_only_revision_as_default() -> None:
+    state = SourceState((make_raw("1-24"),), tags=parse_tags("default: 1-99"))
+
+    answer = routed(RequestedName(), labels({"istio-injection": "enabled"}), state)
+
+    assert (answer.raw.name, answer.tag, answer.steps[1].verdict) == ("1-24", None, "warning")
+
+
 def test_the_default_revision_serves_pods_that_ask_for_the_default() -> None:
     answer = routed(RequestedName(), labels({"istio-injection": "enabled"}), NO_TAGS)
 
