@@ -109,7 +109,8 @@ def unusable(kubeconfig: object, fault: str) -> ConfigError:
 
 def _content(path: Path) -> Mapping[str, Any]:
     try:
-        text = read_file(path)
+        # The usual way to name no cluster; as for kubectl, it is an empty file.
+        text = b"" if path.samefile(os.devnull) else read_file(path)
     except OSError as error:
         raise ConfigError(
             f"cannot be read: {error.strerror}", where=str(path), hint="correct --kubeconfig or KUBECONFIG"

@@ -78,6 +78,10 @@ def test_a_file_whose_read_may_never_end_is_refused(tmp_path: Path, kind: str) -
         Kubeconfig((path,)).select_context()
 
 
+def test_the_null_device_is_an_empty_kubeconfig() -> None:
+    assert Kubeconfig((Path(os.devnull),)).contexts() == []
+
+
 def test_it_names_its_files_or_the_pod() -> None:
     assert str(Kubeconfig((Path("a"), Path("b")))) == "a:b"
     assert str(Kubeconfig()) == "the pod's service account"
