@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from injector.istio.revision import Revision
 
 _CONFIGURATION: Final = frozenset({"MeshConfig", "Revision", "Values"})
-"""The fields of the template's data that are equal for all pods."""
+"""The fields of the template's data that are equal for all pods, but for ``_OF_PODS``."""
+_OF_PODS: Final = (("MeshConfig",), ("MeshConfig", "DefaultConfig"))
+"""The mesh config as a whole and its ProxyConfig: until Istio 1.17 a pod's annotation changes them."""
 _UNKNOWN: Final = re.compile(
     r"can't evaluate field \S+ in type \*?\w+\.\w+|wrong number of args for |\S+ is an unexported field"
     r"|\S+ is not a method but has arguments|\S+ has arguments but cannot be invoked"
@@ -104,10 +106,10 @@ def _trees(revision: Revision, name: str) -> dict[str, n.Tree]:
 
 
 class _AnyFunction:
-    """The templates are compiled already, so every function that they call is known."""
+    """The templates are compiled already, so every function that they call is known. ``break`` is not one."""
 
     def __contains__(self, name: object) -> bool:
-        return True
+        return name not in ("break", "continue")
 
 
 def _steps(node: n.Node, *, is_reached: bool = True) -> Iterator[tuple[n.PipeNode, bool]]:
@@ -119,7 +121,8 @@ def _steps(node: n.Node, *, is_reached: bool = True) -> Iterator[tuple[n.PipeNod
         case n.BranchNode():
             yield node.pipe, is_reached
             decides = _is_configuration(node.pipe)
-            yield from _steps(node.body, is_reached=is_reached and (decides or _always_runs(node)))
+            enters = (decides or _always_runs(node)) and not _may_leave(node)
+            yield from _steps(node.body, is_reached=is_reached and enters)
             if node.else_body is not None:
                 yield from _steps(node.else_body, is_reached=is_reached and decides)
         case n.ActionNode():
@@ -134,17 +137,27 @@ def _always_runs(node: n.BranchNode) -> bool:
     return isinstance(node, n.RangeNode) and " | ".join(map(str, node.pipe.cmds)) in _CONTAINERS
 
 
+def _may_leave(node: n.BranchNode) -> bool:
+    """Return whether a loop has a break or continue: what follows it may be left out for some pods."""
+    return isinstance(node, n.RangeNode) and any(
+        isinstance(child, n.BreakNode | n.ContinueNode) for child in n.within(node.body)
+    )
+
+
+def _has_configuration(idents: tuple[str, ...]) -> bool:
+    """Return whether the fields asked of the template's data are equal for all pods."""
+    return idents[:1] != () and idents[0] in _CONFIGURATION and idents[:2] not in _OF_PODS
+
+
 def _is_configuration(root: n.Node) -> bool:
     """Return whether a node reads no value but configuration. A variable may have any value, and so may the dot."""
     if isinstance(root, n.PipeNode):  # the variables that it declares read nothing
         return all(map(_is_configuration, root.cmds))
     for node in n.within(root):
         match node:
-            case n.FieldNode() if node.idents[0] not in _CONFIGURATION:
+            case n.FieldNode() if not _has_configuration(node.idents):
                 return False
-            case n.VariableNode() if node.idents[:1] != ("$",) or node.idents[1:2] == ():
-                return False
-            case n.VariableNode() if node.idents[1] not in _CONFIGURATION:
+            case n.VariableNode() if node.idents[0] != "$" or not _has_configuration(node.idents[1:]):
                 return False
             case n.DotNode() | n.TemplateNode():
                 return False

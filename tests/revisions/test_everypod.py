@@ -79,6 +79,18 @@ def test_a_jinja_template_is_judged_like_one_of_go(template: str, refused: str, 
         assert list(verify(revision).failed) == warned
 
 
+@pytest.mark.parametrize("minor", ["1.8", "1.12"])
+def test_a_template_that_reads_the_proxy_config_in_the_mesh_config_is_served(minor: str) -> None:
+    revision = revision_with(
+        '{{ if not (index .MeshConfig.DefaultConfig.ProxyMetadata "TEAM") }}{{ fail "no team" }}{{ end }}',
+        istioVersion=minor,
+    )
+    fits = {"metadata": {"annotations": {"proxy.istio.io/config": "proxyMetadata: {TEAM: a}"}}}
+
+    assert list(verify(revision).failed) == ["plain", "probes"]
+    assert isinstance(inject_pod(revision, pod_that_fits(fits), FACTS), Injected)
+
+
 def test_an_unknown_default_template_is_refused() -> None:
     with pytest.raises(DataError, match='requested template "gone" not found'):
         verify(build(make_raw(config=CONFIG.replace("[sidecar]", "[gone]"))))
