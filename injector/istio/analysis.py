@@ -19,6 +19,7 @@ Istio's analyzer knows pods and Deployments, and only the namespace label ``isti
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
@@ -426,12 +427,17 @@ def _of_pod(item: Item, namespaces: Mapping[str, Item], mesh: Mesh) -> Iterator[
 
 
 def _of_templates(items: Sequence[Item]) -> Iterator[Diagnostic]:
-    """Yield the messages about the annotations of pod templates, unless a pod of the workload has them itself."""
-    pods = {_workload_of(item) for item in items if item.is_pod}
+    """Yield the messages about the annotations of pod templates, without those that a pod of the workload has itself."""
+    of_pods = defaultdict[tuple[str, str, str], set[tuple[str, str]]](set)
     for item in items:
-        if item.pod is not None and not item.is_pod and (item.kind, item.namespace, item.name) not in pods:
+        if item.is_pod:
+            of_pods[_workload_of(item)] |= item.annotations.items()
+    for item in items:
+        if item.pod is not None and not item.is_pod:
             meta = item.pod["metadata"]
-            yield from _of_annotations("Pod", item, meta.get("annotations") or {}, meta.get("labels") or {})
+            repeated = of_pods.get((item.kind, item.namespace, item.name), ())
+            annotations = dict(pair for pair in (meta.get("annotations") or {}).items() if pair not in repeated)
+            yield from _of_annotations("Pod", item, annotations, meta.get("labels") or {})
 
 
 def without_repeated_pods(items: Sequence[Item]) -> Iterator[Item]:

@@ -211,6 +211,10 @@ def test_the_pods_of_a_workload_speak_for_its_template() -> None:
     assert reported(deployment) == ["Deployment"]
     assert reported(deployment, pod) == ["Pod"]
 
+    # The pods of a rollout that is stuck because of the annotation have the one of the template before.
+    pod["metadata"]["annotations"] = {"status.sidecar.istio.io/port": "15020"}
+    assert reported(deployment, pod) == ["Deployment"]
+
 
 def test_a_job_of_a_cron_job_does_not_count() -> None:
     owner = owner_of("etl", "CronJob", "batch/v1")
