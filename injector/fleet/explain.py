@@ -13,6 +13,7 @@ from injector.errors import ClusterError, DataError
 from injector.fleet.dryrun import refusal
 from injector.fleet.podmessages import PodMessages
 from injector.fleet.progress import Progress, no_progress
+from injector.fleet.replicas import NO_REPLICAS
 from injector.fleet.routing import (
     LABELS_DECIDE,
     NO_WEBHOOK,
@@ -153,7 +154,7 @@ def explain_workloads(
     Of a view, ``read_routes`` is enough.
 
     Raises:
-        InjectorError: as in ``route``, or a revision cannot be built, or the endpoints of a webhook cannot be read.
+        InjectorError: as in ``route``, or the requested revision cannot be built, or the endpoints of a webhook cannot be read.
     """
     labelled = [pod_labels(workload, view.labels_of(workload.namespace)) for workload in workloads]
     routes = [_try_route(view, labels, requested) for labels in labelled]
@@ -166,6 +167,8 @@ def explain_workloads(
     for workload, labels, routed in zip(workloads, labelled, routes, strict=True):
         known = view.namespaces.get(workload.namespace)
         decision = _by_last_good(workload, routed, view, labels)
+        if decision is None and requested.name is None:
+            decision = _by_broken(workload, routed, view, labels)
         if decision is None:
             if isinstance(routed, DataError):
                 raise routed
@@ -208,6 +211,21 @@ def _by_last_good(
     detail = f"{view.replicas.about(served.name)}; what it does with the pod is not known here"
     decision = conclude(UNKNOWN, LAST_GOOD, detail, source).after(first, broken)
     return WorkloadDecision(workload, decision, served.name, None)
+
+
+def _by_broken(
+    workload: Created, routed: Route | Decision | DataError, view: ClusterView, labels: PodLabels
+) -> WorkloadDecision | None:
+    """Return the decision of a workload whose revision cannot be built and is not served; other workloads have theirs beside it."""
+    error = view.built.failures.get(routed.raw.name) if isinstance(routed, Route) else routed
+    matching = find_called(view.webhooks, labels)
+    if not isinstance(error, DataError) or error is view.revisions.state.tags_error or not matching:
+        return None
+    name = destination(matching, view, labels)
+    detail = f"{error}; {view.replicas.about(name)}" if view.replicas != NO_REPLICAS else str(error)
+    steps = routed.steps if isinstance(routed, Route) else (webhook_step(matching, view, labels),)
+    decision = refuse(REVISION, detail, view.revisions.where).after(*steps)
+    return WorkloadDecision(workload, decision, name or None, None)
 
 
 def _with_messages(decision: WorkloadDecision, view: ClusterView, mesh: Mesh, running: Item | None) -> WorkloadDecision:

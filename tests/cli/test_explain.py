@@ -14,7 +14,6 @@ from click.testing import Result
 
 from injector.cli.explain import as_text
 from injector.cluster.resources import PODS
-from injector.errors import DataError
 from injector.fleet.explain import WorkloadDecision, explain_live
 from injector.fleet.manifests import WorkloadFiles
 from injector.fleet.routing import pod_labels
@@ -41,6 +40,7 @@ from tests.cli.clusters import (
     reached,
     revision,
     tag,
+    written,
 )
 from tests.factories import make_container, make_pod
 from tests.revisions.fakes import VALUES, write_revision
@@ -509,9 +509,26 @@ def test_the_trace_of_a_pod_without_a_webhook_ends_there() -> None:
     assert "names `gone`, which is not served" in answer.decision.steps[0].detail
 
 
-def test_explaining_a_broken_revision_fails() -> None:
-    with pytest.raises(DataError, match="istio-sidecar-injector-broken"):
-        explanation("bad")
+def test_a_broken_revision_refuses_its_pods_and_hides_no_other(tmp_path: Path) -> None:
+    command = "explain", "-f", written(tmp_path, *OBJECTS)
+
+    result = invoke(*command, "-o", "json")
+
+    assert result.exit_code == 65
+    decided = {
+        (workload["namespace"], workload["kind"]): (workload["outcome"], workload["reason"], workload["revision"])
+        for workload in json.loads(result.stdout)["workloads"]
+    }
+    assert decided["bad", "Deployment"] == ("refused", "revision", "broken")
+    assert decided["shop", "Deployment"] == ("injected", "policy_enabled", "1-24")
+    assert_fails(invoke(*command, "-r", "broken"), 65, "istio-sidecar-injector-broken")
+
+
+def test_the_template_of_a_broken_revision_is_named_by_the_step_that_refuses() -> None:
+    answer = explanation("bad")
+
+    assert [step.step for step in answer.decision.steps][-2:] == ["revision", "result"]
+    assert "istio-sidecar-injector-broken: " in answer.decision.steps[-2].detail
 
 
 def test_the_labels_of_a_workload_are_its_pods_and_its_namespaces() -> None:
