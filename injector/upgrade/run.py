@@ -146,10 +146,7 @@ class Runner:
         if not stored.is_new:
             return stored
         upgrade = stored.upgrade
-        rival = await store.rival(stored)
-        if rival:
-            hint = f"wait for its end, or end it with `injector upgrade abort {rival}`"
-            raise UsageError(f"upgrade {rival} of {upgrade.subject} is under way", hint=hint)
+        await store.check_rival(upgrade)
         begin = await self.surveyor.start(upgrade)
         tag, now = tag_data(begin.tag), self.now()
         state = new_state(upgrade, now, tag, begin.sidecars, stored.state, begin.pins)

@@ -139,7 +139,8 @@ class Store:
         """Create the resource from a document, or update that of its name. One that has ended stays as it is.
 
         Raises:
-            UsageError: the upgrade is under way with other waves, revisions or another tag.
+            UsageError: the upgrade is under way with other waves, revisions or another tag; or it was not started, and another upgrade of
+                the tag is under way. A resource that is created all the same would start when that one ends.
         """
         return await _tried_again(lambda: self._adopt(raw))
 
@@ -147,10 +148,13 @@ class Store:
         item = await find_object(self.client, UPGRADES, self.name)
         if item is None:
             await self._check_crd()
+            await self.check_rival(read_upgrade(raw, where=""))
             manifest = {"apiVersion": API_VERSION, "kind": KIND, "metadata": raw["metadata"], "spec": raw["spec"]}
             return read_stored(await _check_definition(self.client.create(UPGRADES, manifest, manager=MANAGER)))
         stored = read_stored(item)
-        if stored.state is not None and stored.state.has_ended:
+        if stored.state is None:
+            await self.check_rival(read_upgrade(raw, where=""))
+        elif stored.state.has_ended:
             return stored
         before, spec = item.get("spec") or {}, dict(raw["spec"])
         # A document without `run` does not undo the runs that --again asked for.
@@ -163,16 +167,27 @@ class Store:
         return stored if before == spec else read_stored(await self._replace_spec(item, spec))
 
     async def again(self, raw: Mapping[str, Any] | None = None) -> Stored:
-        """Ask for another run of an upgrade that has ended, with the document ``raw`` if it is given."""
+        """Ask for another run of an upgrade that has ended, with the document ``raw`` if it is given.
+
+        Raises UsageError if another upgrade of the tag is under way.
+        """
         stored = await self.load()
         if stored.state is None or not stored.state.has_ended:
             return stored if raw is None else await self.adopt(raw)
+        await self.check_rival(stored.upgrade if raw is None else read_upgrade(raw, where=""))
         run = max(stored.state.run + 1, stored.upgrade.run, 0 if raw is None else read_upgrade(raw, where="").run)
         spec = {**(stored.item["spec"] if raw is None else raw["spec"]), "run": run}
         return read_stored(await self._replace_spec(stored.item, spec))
 
     async def _replace_spec(self, item: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:
         return await _check_definition(self.client.replace(UPGRADES, {**item, "spec": spec}, manager=MANAGER))
+
+    async def check_rival(self, upgrade: Upgrade) -> None:
+        """Check that an upgrade, or its next run, may begin. Raises UsageError if it has a rival."""
+        rival = await self.rival(Stored(upgrade, None, Heartbeat(), {}))
+        if rival:
+            hint = f"wait for its end, or end it with `injector upgrade abort {rival}`"
+            raise UsageError(f"upgrade {rival} of {upgrade.subject} is under way", hint=hint)
 
     async def rival(self, stored: Stored) -> str:
         """Return the name of an upgrade of the same tag, or in place of the same revision, that is under way and began earlier.

@@ -61,7 +61,8 @@ def test_a_namespace_that_is_moved_away_is_named_and_a_second_upgrade_is_refused
     code, said = world.run(world.document("second", {"weight": 50}, {"weight": 100}))
     assert code == 64, said
     assert "upgrade moved of tag prod is under way" in said
-    assert "phase" not in world.state("second")
+    status = world.injector("upgrade", "status", "second")
+    assert "no upgrade is called second" in status.output
 
     world.cluster.kubectl("label", "namespace", "pay", f"istio.io/rev={OLD}", "--overwrite")
     world.injector("upgrade", "resume", "moved")

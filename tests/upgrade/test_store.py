@@ -322,6 +322,26 @@ async def test_a_second_upgrade_of_a_tag_has_the_first_as_its_rival() -> None:
     assert await second.rival(both) == ""
 
 
+async def test_a_refused_upgrade_is_neither_created_nor_changed_and_never_starts() -> None:
+    store = new_store(document(), document("waiting"), document("ended"))
+    await started(store)
+    unstarted, completed = (Store(store.client, name, "runner", lambda: 200.0) for name in ("waiting", "ended"))
+    await started(completed, now=50.0, phase=COMPLETED)
+    second = Store(store.client, "second", "runner", lambda: 200.0)
+
+    for request in (
+        second.adopt(document("second")),
+        unstarted.adopt(document("waiting", soak="1s")),
+        completed.again(),
+        completed.again(document("ended", soak="1s")),
+    ):
+        with pytest.raises(UsageError, match="upgrade up of tag prod is under way; wait for its end, or end it with"):
+            await request
+    assert await second.find() is None
+    assert ((await unstarted.load()).upgrade.soak, (await completed.load()).upgrade.run) == (300.0, 1)
+    assert (await second.adopt(document("second", tag="dev"))).is_new
+
+
 async def test_an_ended_upgrade_goes_back_only_if_no_later_one_has_moved_the_tag() -> None:
     store = new_store(document(), document("later"))
     await started(store, phase=COMPLETED)
