@@ -200,6 +200,8 @@ def _apply_mesh_config(text: str | None, minor: Minor, defaults: Mapping[str, An
     fields = {**merged.values, "defaultConfig": proxy}
     if minor >= _PROVIDERS_MERGED:
         fields["extensionProviders"] = _merge_providers(defaults["extensionProviders"], merged.values)
+        own = {} if data.get("defaultProviders") is None else merged.values["defaultProviders"]
+        fields["defaultProviders"] = {**defaults["defaultProviders"], **own}
     if minor >= _ALIASES_SORTED and "trustDomainAliases" in fields:
         fields["trustDomainAliases"] = sorted({*fields["trustDomainAliases"], *defaults.get("trustDomainAliases", ())})
     fault = next(mesh_faults(fields), "")

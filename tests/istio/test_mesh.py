@@ -154,6 +154,24 @@ def test_a_shared_mesh_config_that_is_not_valid_is_ignored(shared: str) -> None:
     assert parse_mesh_config(OWN, NEWEST, shared=shared).values == parse_mesh_config(OWN, NEWEST).values
 
 
+@pytest.mark.parametrize(
+    ("minor", "own", "shared", "expected"),
+    [
+        (NEWEST, "{metrics: [b]}", "{tracing: [a], metrics: [a]}", {"tracing": ["a"], "metrics": ["b"]}),
+        (NEWEST, "{metrics: []}", "{metrics: [a]}", {"metrics": []}),
+        (NEWEST, "null", "{tracing: [a]}", {"tracing": ["a"]}),
+        ((1, 11), "{metrics: [b]}", "{}", {"accessLogging": ["envoy"], "metrics": ["b"]}),
+        ((1, 11), "{accessLogging: []}", "{tracing: [a]}", {"accessLogging": [], "tracing": ["a"]}),
+    ],
+)
+def test_default_providers_are_merged_by_kind(
+    minor: Minor, own: str, shared: str, expected: dict[str, list[str]]
+) -> None:
+    mesh = parse_mesh_config(f"defaultProviders: {own}", minor, shared=f"defaultProviders: {shared}")
+
+    assert mesh.values["defaultProviders"] == expected
+
+
 def test_istio_before_1_10_has_no_shared_mesh_config() -> None:
     text = "trustDomain: own"
     assert parse_mesh_config(text, (1, 9), shared=SHARED).values == parse_mesh_config(text, (1, 9)).values
