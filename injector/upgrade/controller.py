@@ -175,7 +175,8 @@ class Controller:
         return is_settled
 
     async def _repeat(self, store: Store, stored: Stored, state: State) -> None:
-        """Start an upgrade again, and run it."""
+        """Start an upgrade again, and run it. Raises UsageError, and tries later, if another one that excludes it is under way."""
+        await store.check_rival(stored.upgrade)
         fingerprint, now = self._changed.pop(stored.upgrade.name), float(int(self.clock()))
         again = new_state(stored.upgrade, now, {}, state.sidecars, state)
         await store.save(stored, replace(again, fingerprint=fingerprint))

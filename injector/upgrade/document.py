@@ -252,8 +252,21 @@ class Upgrade:
 
     @property
     def subject(self) -> str:
-        """What only one upgrade may change at a time: its tag, or the revision of one in place; empty without either."""
-        return f"tag {self.tag}" if self.tag else f"revision {self.target}" if self.in_place else ""
+        """What it changes, for people: its tag, or without one the workloads of its revision."""
+        return f"tag {self.tag}" if self.tag else f"revision {self.target}"
+
+    def excludes(self, other: Upgrade) -> bool:
+        """Tell whether only one of two upgrades may be under way: they move one tag, or may restart the same workload without a tag."""
+        if self.tag or other.tag:
+            return self.tag == other.tag
+        places, other_places = self._namespaces, other._namespaces
+        return self.target == other.target and (not places or not other_places or bool(places & other_places))
+
+    @property
+    def _namespaces(self) -> frozenset[str]:
+        """The namespaces of its workloads; empty for all. That of the injected gateways has only workloads of the waves before."""
+        waves = [wave.namespaces for wave in self.waves if not wave.is_injected_gateways]
+        return frozenset().union(*waves) if all(waves) else frozenset()
 
     @property
     def head(self) -> dict[str, str | None]:

@@ -92,7 +92,7 @@ class Observation:
         tag_fault: why the tag cannot be read, with the remedy; empty if it can.
         tag_writer: the field managers that changed the tag, besides the injector's own.
         tag_before: the tag before the upgrade.
-        rival: another upgrade of the tag that began earlier; empty for none.
+        rival: another upgrade that excludes this one, and began earlier; empty for none.
         exhausted: the PodDisruptionBudgets that allow no disruption.
         hold: why no workload may be restarted now, such as a control plane without endpoints; empty if they may.
         refused: the reasons of restarts with the present mark that the API server refused, by workload.

@@ -140,7 +140,7 @@ class Runner:
         """Return the upgrade that was started, or start it.
 
         Raises:
-            InjectorError: another upgrade of the tag is under way, or a revision or the tag does not exist or does not fit.
+            InjectorError: another upgrade that excludes it is under way, or a revision or the tag does not exist or does not fit.
         """
         stored = await store.load()
         if not stored.is_new:

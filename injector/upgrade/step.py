@@ -11,7 +11,7 @@ performs the actions. ``_rules`` is the table of phases and steps: of the rules 
     Running,     any         the deadline has passed                           fail
     RollingBack              the cluster cannot be observed                    wait, unless a rollback has to write the tag
     Running      any         a user has resumed it after the tag was changed   write the tag as before the change
-    Running      Preflight   another upgrade of the tag began earlier          pause
+    Running      Preflight   another upgrade of its workloads began earlier    pause
                              the tag is not one that this upgrade writes       pause: a rollback would overwrite the change
                              the wave needs an approval, and has none          wait, without a deadline
                              no window is open                                 wait

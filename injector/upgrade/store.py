@@ -139,8 +139,8 @@ class Store:
         """Create the resource from a document, or update that of its name. One that has ended stays as it is.
 
         Raises:
-            UsageError: the upgrade is under way with other waves, revisions or another tag; or it was not started, and another upgrade of
-                the tag is under way. A resource that is created all the same would start when that one ends.
+            UsageError: the upgrade is under way with other waves, revisions or another tag; or it was not started, and another one that
+                excludes it is under way. A resource that is created all the same would start when that one ends.
         """
         return await _tried_again(lambda: self._adopt(raw))
 
@@ -169,7 +169,7 @@ class Store:
     async def again(self, raw: Mapping[str, Any] | None = None) -> Stored:
         """Ask for another run of an upgrade that has ended, with the document ``raw`` if it is given.
 
-        Raises UsageError if another upgrade of the tag is under way.
+        Raises UsageError if another upgrade that excludes it is under way.
         """
         stored = await self.load()
         if stored.state is None or not stored.state.has_ended:
@@ -183,27 +183,27 @@ class Store:
         return await _check_definition(self.client.replace(UPGRADES, {**item, "spec": spec}, manager=MANAGER))
 
     async def check_rival(self, upgrade: Upgrade) -> None:
-        """Check that an upgrade, or its next run, may begin. Raises UsageError if it has a rival."""
+        """Check that an upgrade may begin, or go on after its end. Raises UsageError if another one that excludes it is under way."""
         rival = await self.rival(Stored(upgrade, None, Heartbeat(), {}))
         if rival:
             hint = f"wait for its end, or end it with `injector upgrade abort {rival}`"
             raise UsageError(f"upgrade {rival} of {upgrade.subject} is under way", hint=hint)
 
     async def rival(self, stored: Stored) -> str:
-        """Return the name of an upgrade of the same tag, or in place of the same revision, that is under way and began earlier.
-
-        It is empty if there is none.
-        """
-        if not stored.upgrade.subject:
-            return ""
+        """Return the name of an upgrade that excludes this one, is under way and began earlier; empty if there is none."""
         others = [other for other in await self._others(stored) if other.is_under_way]
         rank = _rank(stored)
         return next((other.upgrade.name for other in sorted(others, key=_rank) if _rank(other) < rank), "")
 
     async def _others(self, stored: Stored) -> list[Stored]:
-        """Return the other upgrades of the tag or the revision that were started."""
+        """Return the other upgrades that exclude this one and were started."""
         items = await self.client.all(Scope(UPGRADES), lambda item: item)
-        return [other for other in _readable(items) if _is_other(other, stored) and other.state is not None]
+        own = stored.upgrade
+        return [
+            other
+            for other in _readable(items)
+            if other.state is not None and other.upgrade.name != own.name and other.upgrade.excludes(own)
+        ]
 
     async def save(self, stored: Stored, state: State, *, error: str = "") -> Stored:
         """Store the next state. Raises ClusterError, reason ``conflict``, if another runner or a user has changed it."""
@@ -252,8 +252,9 @@ class Store:
         return await _tried_again(work)
 
     async def _check_latest(self, stored: Stored) -> None:
-        """Check that no other upgrade has moved the tag or restarted the revision since. Raises UsageError if one has."""
-        if not stored.upgrade.subject:
+        """Check that no other upgrade has moved the tag since, or without a tag is under way. Raises UsageError if one has or is."""
+        if not stored.upgrade.tag:
+            await self.check_rival(stored.upgrade)
             return
         later = [other for other in await self._others(stored) if _rank(other) > _rank(stored)]
         if later:
@@ -331,10 +332,6 @@ def _readable(items: Iterable[Mapping[str, Any]]) -> Iterable[Stored]:
             yield read_stored(item)
         except DataError:  # it cannot run
             continue
-
-
-def _is_other(other: Stored, stored: Stored) -> bool:
-    return other.upgrade.subject == stored.upgrade.subject and other.upgrade.name != stored.upgrade.name
 
 
 def _rank(stored: Stored) -> tuple[float, str]:

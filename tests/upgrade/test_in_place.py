@@ -136,6 +136,28 @@ async def test_two_upgrades_in_place_of_one_revision_do_not_run_at_once() -> Non
     assert await Store(api, "first").rival(await Store(api, "first").load()) == ""
 
 
+@in_fake_time
+async def test_it_repeats_only_after_another_upgrade_of_its_revision_has_ended() -> None:
+    api = FakeApi()
+    spec = {"from": OLD, "to": OLD, "waves": [{}]}
+    other = {**DOCUMENT, "metadata": {"name": "other"}, "spec": {**spec, "from": "1-27"}}
+    api.put(UPGRADES, {**other, "status": State(phase=PAUSED).to_status()})
+    status = State(phase=COMPLETED, fingerprint="before").to_status()
+    api.put(UPGRADES, {**DOCUMENT, "metadata": {"name": "up"}, "spec": {**spec, "repeat": True}, "status": status})
+
+    async def current(_revision: str) -> str:
+        return "after"
+
+    runs = Runs(api)
+    async with running(replace(controller(api, runs), fingerprint=current).follow(asyncio.Event())):
+        await asyncio.sleep(200)
+        assert runs.started == []
+        assert "upgrade other of revision 1-28 is under way" in (await Store(api, "up").load()).heartbeat.error
+        api.put(UPGRADES, {**other, "status": State(phase=COMPLETED).to_status()})
+        await asyncio.sleep(100)
+        assert runs.started == ["up"]
+
+
 @pytest.mark.parametrize(("phase", "repeats"), [(COMPLETED, 1), (INCOMPLETE, 1), (PAUSED, 0), (ABORTED, 0)])
 @in_fake_time
 async def test_it_repeats_once_the_configuration_has_changed_and_stays_as_it_is(phase: str, repeats: int) -> None:

@@ -648,6 +648,14 @@ def test_a_second_upgrade_of_a_tag_pauses_before_it_changes_anything() -> None:
     assert decision.state.reason.startswith("upgrade first of tag prod is under way")
 
 
+def test_a_second_upgrade_of_the_same_workloads_without_a_tag_pauses_too() -> None:
+    document = upgrade(tag=None)
+    decision = step(document, new_state(document, NOW, {}), observed(tag=None, tag_before=None, rival="first"))
+
+    assert (decision.state.phase, decision.state.cause) == (PAUSED, "AnotherUpgrade")
+    assert decision.state.reason.startswith("upgrade first of revision 1-30 is under way")
+
+
 def test_a_tag_that_cannot_be_read_fails_the_upgrade_with_the_writer() -> None:
     fault = observed(tag=None, tag_fault="the weights are ignored", tag_writer="kubectl-label")
 

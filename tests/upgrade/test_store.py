@@ -322,6 +322,50 @@ async def test_a_second_upgrade_of_a_tag_has_the_first_as_its_rival() -> None:
     assert await second.rival(both) == ""
 
 
+PLACES = {"namespaces": ["shop", "pay"]}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_refused"),
+    [
+        ({}, {}, True),
+        ({"waves": [PLACES]}, {"waves": [PLACES]}, True),
+        ({"waves": [PLACES]}, {"waves": [{"namespaces": ["dev"]}, {"namespaces": ["pay"]}]}, True),
+        ({"waves": [PLACES]}, {"waves": [{"namespaces": ["dev"]}]}, False),
+        ({"waves": [PLACES]}, {"waves": [{"namespaces": ["dev"]}, {"name": "rest"}]}, True),
+        ({"waves": [{"importance": "low"}]}, {"waves": [{"importance": "high"}]}, True),
+        ({"from": NEW}, {"from": OLD}, True),
+        ({"from": NEW, "waves": [PLACES]}, {"from": NEW, "waves": [{"namespaces": ["dev"]}]}, False),
+        ({}, {"from": NEW, "to": OLD}, False),
+        ({}, {"tag": "prod"}, False),
+        ({"tag": "prod"}, {}, False),
+    ],
+)
+async def test_upgrades_without_a_tag_that_may_share_a_workload_are_not_under_way_at_once(
+    first: dict[str, Any], second: dict[str, Any], is_refused: bool
+) -> None:
+    documents = document(**{"tag": None, **first}), document("second", **{"tag": None, **second})
+    store = new_store(*documents)
+    later = Store(store.client, "second", "runner", lambda: 200.0)
+    begun = await started(store, before=None, phase=PAUSED)
+
+    assert await store.rival(begun) == ""
+    assert await later.rival(await later.load()) == ("up" if is_refused else "")
+    assert await later.rival(await started(later, now=200.0, before=None)) == ("up" if is_refused else "")
+
+
+async def test_an_upgrade_without_a_tag_goes_on_after_its_end_only_beside_no_later_one() -> None:
+    store = new_store(document(tag=None), document("later", tag=None))
+    await started(store, before=None, phase=INCOMPLETE)
+    later = Store(store.client, "later", "runner", lambda: 200.0)
+    begun = await started(later, now=200.0, before=None)
+
+    with pytest.raises(UsageError, match="upgrade later of revision 1-30 is under way; wait for its end, or end it"):
+        await store.command("resume", 300.0)
+    await later.save(begun, replace(state_of(begun), phase=COMPLETED))
+    assert state_of(await store.command("resume", 300.0)).phase == RUNNING
+
+
 async def test_a_refused_upgrade_is_neither_created_nor_changed_and_never_starts() -> None:
     store = new_store(document(), document("waiting"), document("ended"))
     await started(store)
