@@ -96,13 +96,14 @@ class Workload:
 
     Attributes:
         created: its name, and the pod that it creates.
-        requested: the tag or revision of the webhook that is called for the pod; None if none is called.
+        requested: the tag or revision of the webhook that is called for the pod, or that its labels name in vain; None for none.
         pin: the revision that its pods ask for; empty for none.
         has_own_label: whether its pods name a revision or tag by their own label.
         outdated_kinds: the kinds of changes between its outdated sidecars and those that their revision injects now.
         pods: its running pods, by the revision of their sidecar; None is the revision of pods without one.
         policy: the Pod Security policy that its namespace enforces.
         unready: its pods that are not ready, if it is a StatefulSet whose controller waits for each pod.
+        is_called: whether a webhook is called for the pod.
     """
 
     created: Created
@@ -114,6 +115,7 @@ class Workload:
     has_own_label: bool = False
     outdated_kinds: tuple[str, ...] = ()
     unready: tuple[str, ...] = ()
+    is_called: bool = True
 
     @property
     def key(self) -> Key:
@@ -444,7 +446,8 @@ def make_plan(
             is_gateway = _is_gateway(workload, target or source)
             entry = _entry(upgrade, workload, tags, new, is_gateway=is_gateway, back=back)
             entry = replace(entry, is_gateway=is_gateway)
-            if entry.action == DONE and None in workload.pods and wanted is not None and _has_sidecar(workload, wanted):
+            is_without = entry.action == DONE and None in workload.pods and workload.is_called
+            if is_without and wanted is not None and _has_sidecar(workload, wanted):
                 entry = replace(entry, action=BLOCKED, note=NO_SIDECAR)
             is_compared = entry.wave is not None and (compared is None or entry.wave in compared)
             is_kept = entry.action in (RESTART, BLOCKED) and entry.note != NO_SIDECAR
@@ -538,6 +541,9 @@ def _tag_with_weights(upgrade: Upgrade, tag: Tag, index: int) -> Tag:
 
 _ALL: Final = 100
 SKIPPED: Final = "skipped by a user"
+NO_WEBHOOK: Final = (
+    "no webhook is called for its new pods, so a restart would take their sidecars away: see `injector explain`"
+)
 NO_SIDECAR: Final = "a pod has no sidecar, and a new one would get one: restart it yourself"
 
 
@@ -556,6 +562,8 @@ def _entry(
     if not back and sidecars == {new}:
         note = "its pods have the present sidecar" if upgrade.in_place else "its pods have the new revision"
         return Entry(workload, DONE, note, wave=wave)
+    if not workload.is_called:
+        return Entry(workload, BLOCKED, NO_WEBHOOK, wave=wave)
     if workload.restart.obstacle:
         return Entry(workload, BLOCKED, workload.restart.obstacle, wave=wave)
     fault = limit_fault(upgrade.limits_of(wave), workload.restart.disrupts)

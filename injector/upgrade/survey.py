@@ -111,16 +111,24 @@ async def read_fleet(
         labels = pod_labels(pod, view.namespaces[pod.namespace])
         key = Key(pod.namespace, pod.kind, pod.name)
         restart = restarts.get(key) or unknown_restart(pod)
-        name = requested_name(view.webhooks, labels)
-        if document.in_place and (matching := find_called(view.webhooks, labels)):
+        name, matching = requested_name(view.webhooks, labels), find_called(view.webhooks, labels)
+        if document.in_place and matching:
             name = destination(matching, view, labels)
         # The pods of a Job whose name looks like that of a CronJob's Job are those of the CronJob.
         own_key = key if pods.get(key) else Key(*labels.workload.key)
         own, kinds = pods.get(own_key) or Counter(), tuple(kinds_of.get(own_key, ()))
         policy = enforced_level(labels.namespace)
-        waiting = unready.of(key)
         return Workload(
-            pod, name, labels.workload.pin, own, restart, policy, REVISION_LABEL in labels.pod, kinds, waiting
+            pod,
+            name,
+            labels.workload.pin,
+            own,
+            restart,
+            policy,
+            has_own_label=REVISION_LABEL in labels.pod,
+            outdated_kinds=kinds,
+            unready=unready.of(key),
+            is_called=bool(matching),
         )
 
     skipped = notes_of_unknown_namespaces({workload.namespace for workload in created} - view.namespaces.keys())

@@ -144,6 +144,20 @@ def test_without_a_tag_workloads_that_get_the_new_revision_are_in_the_plan() -> 
     assert [(entry.key.name, entry.action) for entry in plan.entries] == [("a", "restart")]
 
 
+def test_a_workload_that_a_restart_would_leave_without_sidecars_is_blocked() -> None:
+    named: dict[str, Any] = {"requested": NEW, "is_called": False}
+    workloads = workload("a", **named), workload("b", has=NEW, **named), workload("c", has=None, **named)
+
+    plan = planned(upgrade(tag=None), *workloads, tag=None)
+
+    assert [(entry.key.name, entry.action) for entry in plan.entries] == [
+        ("a", "blocked"),
+        ("b", "done"),
+        ("c", "done"),
+    ]
+    assert plan.entries[0].note.startswith("no webhook is called for its new pods")
+
+
 def test_the_first_wave_whose_filters_match_has_the_workload() -> None:
     document = upgrade(
         {"name": "dev", "namespaces": ["dev"]},

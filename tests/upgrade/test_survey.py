@@ -48,6 +48,18 @@ class OneLoop(FakeApi):
         return None
 
 
+async def test_a_revision_without_a_webhook_is_not_called_for_the_pods_that_name_it() -> None:
+    api = FakeApi()
+    objects = (*revision(OLD, "1.28.0"), *revision(NEW, "1.30.1")[:2], labelled("new", NEW), labelled("old", OLD))
+    for obj in (*objects, deployment("web", "new"), deployment("web", "old")):
+        api.put(RESOURCES[obj["kind"]], obj)
+
+    fleet = await read_fleet(api, RevisionSources(None, HOME), upgrade(tag=None))
+
+    called = {workload.key.namespace: (workload.requested, workload.is_called) for workload in fleet.workloads}
+    assert called == {"new": (NEW, False), "old": (OLD, True)}
+
+
 async def test_a_server_reads_on_its_own_event_loop_and_works_in_a_thread() -> None:
     api, threads = OneLoop(), list[int]()
 
