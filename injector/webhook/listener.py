@@ -139,7 +139,7 @@ class Connection(web.RequestHandler):
             return
         # Idle from here on: during a drain, a connection with a slow handshake has as long for its request as any other.
         self.since = self._loop.time()
-        transport.max_size = limits.READ_BUFFER  # type: ignore[attr-defined] # asyncio's own attribute
+        transport.max_size = self._listener.read_buffer  # type: ignore[attr-defined] # asyncio's own attribute
         # Pause writing until the kernel has the complete response, so that the write timeout covers all of it.
         transport.set_write_buffer_limits(0)
         if hasattr(transport, "set_read_buffer_limits"):  # TLS: what is received while aiohttp does not read
@@ -272,7 +272,8 @@ class Listener:
     """Serves one port.
 
     ``clients`` verifies client certificates; None admits every client. ``limit`` counts connections in a TLS handshake too, of which there
-    are at most ``max_handshakes``. As many as ``limit`` again may wait for the beginning of their handshake.
+    are at most ``max_handshakes``. As many as ``limit`` again may wait for the beginning of their handshake. ``read_buffer`` is the most
+    bytes of a read without TLS.
     """
 
     def __init__(
@@ -281,11 +282,13 @@ class Listener:
         clients: ClientAuthority | None = None,
         limit: int = limits.MAX_CONNECTIONS,
         max_handshakes: int = limits.MAX_HANDSHAKES,
+        read_buffer: int = limits.READ_BUFFER,
     ) -> None:
         self.server = web.Server(
             partial(_check_and_answer, answer), request_factory=partial(HttpRequest, loop=asyncio.get_running_loop())
         )
         self.clients = clients
+        self.read_buffer = read_buffer
         self._limit = limit
         self._max_handshakes = max_handshakes
         # By task, which ends with the handshake, the oldest first.

@@ -22,7 +22,7 @@ from aiohttp.hdrs import METH_POST
 
 from injector.istio.webhooks.paths import PATH_PREFIX
 from injector.webhook.lifecycle import Follow, HealthFile, LoopLag, Phase, Supervisor
-from injector.webhook.limits import connection_limits
+from injector.webhook.limits import PLAIN_REVIEW_BUFFER, connection_limits
 from injector.webhook.listener import Answerer, Listener
 from injector.webhook.operations import Operations
 from injector.webhook.tls.certificatesource import SelfCheck
@@ -96,7 +96,7 @@ class Server:
         lifecycle, supervisor, lag = self.handler.lifecycle, Supervisor(self.handler.metrics), LoopLag()
         certificates, limits = self.certificates, connection_limits()
         context, clients = (None, None) if certificates is None else (certificates.context, certificates.clients)
-        webhook = Listener(self._requests(), clients, limits.webhook)
+        webhook = Listener(self._requests(), clients, limits.webhook, read_buffer=PLAIN_REVIEW_BUFFER)
         ops = Listener(self._operations(supervisor, lag).answer, limit=limits.operations)
         try:
             ops_port = await ops.listen(listen.bind, listen.ops_port)
