@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
 from injector.errors import ClusterError, ManifestError
+from injector.kube.objects import mapping_at, mappings_at
 
 T = TypeVar("T")
 
@@ -148,5 +149,5 @@ async def ready_endpoints(reader: ObjectReader, namespace: str, service: str) ->
 
 
 def _ready(item: Mapping[str, Any]) -> int:
-    endpoints = item.get("endpoints") or ()
-    return sum((endpoint.get("conditions") or {}).get("ready") is not False for endpoint in endpoints)
+    endpoints = mappings_at(item, "endpoints")
+    return sum(mapping_at(endpoint, "conditions").get("ready") is not False for endpoint in endpoints)

@@ -79,7 +79,7 @@ class FileReader:
         objects = self._of(scope.resource, scope.namespace)
         if scope.name:
             objects = (obj for obj in objects if obj["metadata"]["name"] == scope.name)
-        results = (keep(obj) for obj in objects if selector.matches(obj["metadata"].get("labels") or {}))
+        results = (keep(obj) for obj in objects if selector.matches(mapping_at(obj, "metadata", "labels")))
         return [result for result in results if result is not None]
 
     async def texts(self, scope: Scope, token: str = "") -> tuple[list[bytes], str]:

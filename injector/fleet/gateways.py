@@ -23,7 +23,7 @@ from injector.hints import first_of
 from injector.injection.containers import labels_of
 from injector.istio.labels import REVISION_LABEL, TAG_LABEL, Labels
 from injector.istio.ownership import TagObjects, class_of, is_istios
-from injector.kube.objects import mapping_at
+from injector.kube.objects import mapping_at, mappings_at
 from injector.revisions.source import RawRevision, known_minor
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ def _has_pin(entry: Mapping[str, Any]) -> bool:
 
 def _fault(item: Mapping[str, Any]) -> str:
     """Return why a Gateway is not in service: a condition that is not true, or that is about an earlier generation."""
-    conditions = {str(entry.get("type")): entry for entry in mapping_at(item, "status").get("conditions") or ()}
+    conditions = {str(entry.get("type")): entry for entry in mappings_at(mapping_at(item, "status"), "conditions")}
     generation = item["metadata"].get("generation")
     for kind in _CONDITIONS:
         condition = conditions.get(kind, {})

@@ -15,7 +15,7 @@ from injector.cluster.resources import BUDGETS, DEPLOYMENTS, GATEWAY, GATEWAY_GR
 from injector.errors import ClusterError
 from injector.injection.tools.drift import injected_revision
 from injector.istio.labels import REVISION_LABEL
-from injector.kube.objects import mapping_at
+from injector.kube.objects import mapping_at, mappings_at
 from injector.kube.pods import controller_of, has_ended
 from injector.kube.selectors import Selector
 from injector.revisions.tags import workload_key
@@ -164,7 +164,7 @@ def _progress_fault(meta: Mapping[str, Any], status: Mapping[str, Any]) -> str:
     """Return why the rollout of the newest pod template was given up. The Deployment controller stores what it observed last."""
     if str(status.get("observedGeneration", "")) != str(meta.get("generation", "")):
         return ""
-    for condition in status.get("conditions") or ():
+    for condition in mappings_at(status, "conditions"):
         if condition.get("type") == "Progressing" and condition.get("reason") == "ProgressDeadlineExceeded":
             return "its progress deadline is exceeded"
     return ""
@@ -172,7 +172,7 @@ def _progress_fault(meta: Mapping[str, Any], status: Mapping[str, Any]) -> str:
 
 def _condition_message(status: Mapping[str, Any], kind: str, value: str) -> str:
     """Return the message of a condition that has this value; empty if it has not."""
-    conditions = status.get("conditions") or ()
+    conditions = mappings_at(status, "conditions")
     messages = (
         str(condition.get("message") or condition.get("reason") or kind)
         for condition in conditions
@@ -208,8 +208,8 @@ def budget_facts(item: Mapping[str, Any]) -> BudgetFacts | None:
     selector = None if spec.get("selector") is None else Selector.compile_valid(spec["selector"])
     if selector is None:
         return None
-    place, is_exhausted = meta["namespace"], int(status.get("disruptionsAllowed") or 0) < 1
-    return BudgetFacts(place, f"{place}/{meta['name']}", selector, is_exhausted)
+    place, allowed = meta["namespace"], status.get("disruptionsAllowed")
+    return BudgetFacts(place, f"{place}/{meta['name']}", selector, not isinstance(allowed, int) or allowed < 1)
 
 
 @dataclass

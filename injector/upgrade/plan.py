@@ -21,6 +21,7 @@ from injector.injection.result import Injected, RequestFacts
 from injector.injection.tools.podchanges import POD_SECURITY, changes, hiding_of
 from injector.istio.labels import REVISION_LABEL
 from injector.istio.minorchanges import harmless_change
+from injector.kube.objects import mappings_at
 from injector.kube.pods import controller_of
 from injector.kube.podsecurity import UNRESTRICTED, LevelVersion
 from injector.kube.podtemplates import KNATIVE
@@ -183,7 +184,7 @@ def available_pods(kind: str, status: Mapping[str, Any]) -> int:
 
 def _trouble(kind: str, spec: Mapping[str, Any], status: Mapping[str, Any]) -> str:
     """Return why the pods of a workload are not available; empty if they are, or if it has no status."""
-    if any(condition.get("reason") == "ProgressDeadlineExceeded" for condition in status.get("conditions") or ()):
+    if any(condition.get("reason") == "ProgressDeadlineExceeded" for condition in mappings_at(status, "conditions")):
         return "its last rollout failed: its progress deadline is exceeded"
     desired = desired_pods(kind, spec, status)
     missing = desired - available_pods(kind, status)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
+from injector.kube.objects import mapping_at, mappings_at
 from injector.kube.pods import has_ended
 from injector.revisions.tags import workload_key
 from injector.upgrade.plan import Key, key_of
@@ -27,7 +28,7 @@ def newest_template(obj: Mapping[str, Any]) -> str:
 
 def unready_pod(pod: Mapping[str, Any]) -> tuple[str, str]:
     """Return the name of a pod that is not ready, and the hash of its template; both are empty if it is ready."""
-    conditions = (pod.get("status") or {}).get("conditions") or ()
+    conditions = mappings_at(mapping_at(pod, "status"), "conditions")
     if not any(condition.get("type") == "Ready" and condition.get("status") == "False" for condition in conditions):
         return "", ""
     meta = pod["metadata"]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from os import EX_SOFTWARE
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.cli.clusters import FakeKube, invoke, reached
+from tests.cli.clusters import REV, FakeKube, deployment, endpoints, invoke, reached
 from tests.factories import make_pod
 from tests.property.clusters import (
     FORMS,
@@ -106,3 +108,46 @@ def test_standard_input_gives_the_answers_of_a_file(tmp_path: Path) -> None:
 
         assert of_input.exit_code == of_file.exit_code
         assert of_input.stdout == of_file.stdout.replace(str(tmp_path / "all.yaml"), "stdin")
+
+
+DISTURBED = [
+    ("EndpointSlice", ("endpoints",), "x"),
+    ("EndpointSlice", ("endpoints", 0), 3),
+    ("EndpointSlice", ("endpoints", 0, "conditions"), [1]),
+    ("ConfigMap", ("metadata", "labels"), 3),
+    ("Deployment", ("status", "conditions"), [None]),
+    ("Gateway", ("status", "conditions"), [True]),
+    ("PodDisruptionBudget", ("status", "disruptionsAllowed"), {"a": 3}),
+]
+
+
+@pytest.mark.parametrize(("kind", "path", "value"), DISTURBED)
+def test_an_odd_value_in_a_file_is_no_internal_error(
+    kind: str, path: tuple[str | int, ...], value: object, upgrade: Path, tmp_path: Path
+) -> None:
+    waiting = {"metadata": {"name": "web", "namespace": "shop"}, "status": {}}
+    objects: list[Object] = [
+        *(obj for obj in random_cluster(draws(0)) if obj["kind"] != "EndpointSlice"),
+        {"apiVersion": "v1", "kind": "Pod", **make_pod(labels={REV: "1-30"}, namespace="default")},
+        endpoints(),
+        {**deployment("waiting", "default"), "status": {}},
+        {
+            "apiVersion": "gateway.networking.k8s.io/v1",
+            "kind": "Gateway",
+            **waiting,
+            "spec": {"gatewayClassName": "istio"},
+        },
+        {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", **waiting, "spec": {"selector": {}}},
+    ]
+    *parents, last = path
+    for obj in objects:
+        if obj["kind"] == kind and ("status" in obj or path[0] != "status"):
+            node: Any = obj
+            for key in parents:
+                node = node[key]
+            node[last] = value
+    (tmp_path / "all.json").write_text("\n---\n".join(map(json.dumps, objects)))
+
+    codes = {name: answer[0] for name, answer in answers(upgrade, str(tmp_path / "all.json")).items()}
+
+    assert EX_SOFTWARE not in codes.values(), codes
