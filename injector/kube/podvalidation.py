@@ -89,11 +89,14 @@ _NOT_ON_WINDOWS: Final = frozenset(
 )
 """Fields of the security contexts of pods and containers."""
 _SIMPLE_VOLUME: Final = frozenset(("name", *(source for source, field in _SOURCES.items() if not field)))
+_NO_POD_ON_WINDOWS: Final = ("hostIPC", "hostPID", "shareProcessNamespace")
 _KEYS: Final = 2
 """A volume has a name and a source. A variable has a name, and a value or its source. A mount with two sub-paths has two more."""
 _PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
 _PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 _OVERCOMMITTED: Final = ("cpu", "memory", "ephemeral-storage")
+_GRACE: Final = 30
+"""The grace period of a pod that states none, in seconds."""
 _LARGEST_PORT: Final = 65535
 _SPACE: Final = " \t\n\v\f\r\x85\xa0"
 _NOTHING: Final[Object] = {}
@@ -191,6 +194,10 @@ def _faults(pod: Object, before: Object, sent: Object) -> Faults:
     is_windows = (spec_sent.get("os") or _NOTHING).get("name") == "windows"
     if is_windows:
         _check_windows(spec, all_faults, (".spec",))
+        what = "Forbidden: cannot be set for a windows pod"
+        all_faults.extend(Fault((".spec", f".{key}"), what) for key in _NO_POD_ON_WINDOWS if spec.get(key))
+    if spec != spec_before:
+        _check_pod(spec, spec_before, spec_sent, all_faults)
     volumes = spec.get("volumes") or ()
     volume_names = {volume.get("name", "") for volume in volumes}
     if volumes:
@@ -229,6 +236,65 @@ def _faults(pod: Object, before: Object, sent: Object) -> Faults:
                 container_path = ".spec", f".{kind}", f"[{name}]"
                 all_faults.extend(Fault((*container_path, *fault.path), fault.what) for fault in faults)
     return all_faults
+
+
+def _check_pod(spec: Object, old: Object, sent: Object, faults: Faults) -> None:
+    """Check the fields of a pod that depend on its other fields. ``sent`` is the spec as the API server sent it."""
+    if spec.get("shareProcessNamespace") and spec.get("hostPID"):
+        what = "Invalid value: true: ShareProcessNamespace and HostPID cannot both be enabled"
+        faults.append(Fault((".spec", ".securityContext", ".shareProcessNamespace"), what))
+    security, old_security, sent_security = (holder.get("securityContext") or _NOTHING for holder in (spec, old, sent))
+    if security != old_security:
+        _check_profiles(security, sent_security, (".spec", ".securityContext"), faults)
+    grace = spec.get("terminationGracePeriodSeconds", _GRACE)
+    if 0 <= grace < old.get("terminationGracePeriodSeconds", _GRACE):
+        _check_sleeps(sent, grace, faults)
+    if "resources" in sent:
+        _check_pod_resources(spec, faults)
+
+
+def _check_sleeps(sent: Object, grace: int, faults: Faults) -> None:
+    """Check that the hooks that sleep, which the API server knows, end within a shorter grace period."""
+    for container in sent.get("containers") or ():
+        seconds = (((container.get("lifecycle") or _NOTHING).get("preStop") or _NOTHING).get("sleep") or _NOTHING).get(
+            "seconds", 0
+        )
+        if seconds > grace:
+            path = ".spec", ".containers", f"[{container.get('name', '')}]", ".lifecycle.preStop.sleep"
+            what = (
+                f"Invalid value: {seconds}: must be non-negative and less than terminationGracePeriodSeconds ({grace})"
+            )
+            faults.append(Fault(path, what))
+
+
+def _check_pod_resources(spec: Object, faults: Faults) -> None:
+    """Check that the resources of the containers, of an injected one too, are within those of the pod as a whole."""
+    running = [
+        (kind, container)
+        for kind in _LISTS
+        for container in spec.get(kind) or ()
+        if kind != _INIT or container.get("restartPolicy") == "Always"
+    ]
+    resources = spec.get("resources") or _NOTHING
+    for name, most in (resources.get("requests") or _NOTHING).items():
+        if sum(parse_quantity(_request(container, name)) for _, container in running) > parse_quantity(most):
+            what = f'Invalid value: "{most}": must be greater than or equal to aggregate container requests'
+            faults.append(Fault((".spec", ".resources", ".requests", f".{name}"), what))
+    for name, most in (resources.get("limits") or _NOTHING).items():
+        for kind, container in running:
+            limit = ((container.get("resources") or _NOTHING).get("limits") or _NOTHING).get(name, "0")
+            if parse_quantity(limit) > parse_quantity(most):
+                path = ".spec", f".{kind}", f"[{container.get('name', '')}]", ".resources", ".limits", f".{name}"
+                faults.append(
+                    Fault(path, f'Invalid value: "{limit}": must be less than or equal to pod limits of {most}')
+                )
+
+
+def _request(container: Object, name: str) -> str:
+    """Return how much of a resource a container requests: by default its limit."""
+    resources = container.get("resources") or _NOTHING
+    requests, limits = resources.get("requests") or _NOTHING, resources.get("limits") or _NOTHING
+    return str(requests.get(name, limits.get(name, "0")))
 
 
 def _by_name(items: Iterable[Object]) -> dict[str, Object]:
@@ -319,7 +385,7 @@ def _check_windows(holder: Object, faults: Faults, path: tuple[str, ...] = ()) -
         faults.append(Fault((*path, ".securityContext", f".{key}"), what))
 
 
-def _check_env(_: str, env: Sequence[Object], __: Any, faults: Faults) -> None:
+def _check_env(_: str, env: Sequence[Object], sent: Any, faults: Faults) -> None:
     for name in _ENV_NAMES.others([item.get("name", "") for item in env]):
         faults.append(Fault((".env", f"[{name}]", ".name"), f'Invalid value: "{name}"' if name else _REQUIRED))
     if max(map(len, env)) > _KEYS:
@@ -327,7 +393,12 @@ def _check_env(_: str, env: Sequence[Object], __: Any, faults: Faults) -> None:
         what = "Invalid value: may not be specified when `value` is not empty"
         faults.extend(Fault((".env", f"[{name}]", ".valueFrom"), what) for name in both)
     for item in env:
-        if "valueFrom" in item and sum(key in item["valueFrom"] for key in _VALUE_SOURCES) > 1:
+        if "valueFrom" not in item or len(item["valueFrom"]) <= 1:
+            continue
+        newer = {
+            key for known in sent or () if known.get("name") == item.get("name") for key in known.get("valueFrom") or ()
+        }
+        if sum(key in item["valueFrom"] for key in {*_VALUE_SOURCES, *newer}) > 1:
             what = "Invalid value: may not have more than one field specified at a time"
             faults.append(Fault((".env", f"[{item.get('name', '')}]", ".valueFrom"), what))
 
@@ -404,12 +475,31 @@ def _check_lifecycle(path: str, lifecycle: Object, sent: Object, faults: Faults)
 
 
 def _check_resources(path: str, resources: Object, _: Any, faults: Faults) -> None:
-    limits = resources.get("limits") or _NOTHING
-    for name, request in (resources.get("requests") or _NOTHING).items():
+    limits, requests = resources.get("limits") or _NOTHING, resources.get("requests") or _NOTHING
+    for kind, quantities in (("limits", limits), ("requests", requests)):
+        for name, quantity in quantities.items():
+            if quantity.startswith("-") and parse_quantity(quantity) < 0:
+                what = f'Invalid value: "{quantity}": must be greater than or equal to 0'
+                faults.append(Fault((f".{path}.{kind}", f".{name}"), what))
+    for name, request in requests.items():
         limit = limits.get(name, request)
-        if request != limit and name in _OVERCOMMITTED and _AT_MOST.others((f"{request} {limit}",)):
+        if name not in _OVERCOMMITTED:
+            _check_whole(path, name, request, limits, faults)
+        elif request != limit and _AT_MOST.others((f"{request} {limit}",)):
             what = f'Invalid value: "{request}": must be less than or equal to {name} limit of {limit}'
             faults.append(Fault((f".{path}.requests",), what))
+
+
+def _check_whole(path: str, name: str, request: str, limits: Mapping[str, str], faults: Faults) -> None:
+    """Check the request of a resource that a node cannot promise twice: huge pages, and those of devices."""
+    if not name.startswith("hugepages-") and ("/" not in name or "kubernetes.io/" in name):
+        return
+    if name not in limits:
+        what = f"{_REQUIRED}: Limit must be set for non overcommitable resources"
+        faults.append(Fault((f".{path}.limits",), what))
+    elif request != limits[name] and parse_quantity(request) != parse_quantity(limits[name]):
+        what = f'Invalid value: "{request}": must be equal to {name} limit of {limits[name]}'
+        faults.append(Fault((f".{path}.requests",), what))
 
 
 def _is_at_most(quantities: str) -> bool:
@@ -420,7 +510,23 @@ def _is_at_most(quantities: str) -> bool:
 _AT_MOST: Final = _Accepted(_is_at_most)
 
 
-def _check_security(path: str, security: Object, _: Any, faults: Faults) -> None:
+def _check_profiles(security: Object, sent: Object, path: tuple[str, ...], faults: Faults) -> None:
+    """Check the profiles of a security context. A profile of the node that gets another type keeps its file."""
+    for key, words in (("seccompProfile", "seccomp"), ("appArmorProfile", "AppArmor")):
+        profile = security.get(key) or _NOTHING
+        if not profile or (key == "appArmorProfile" and key not in sent):
+            continue
+        is_local, has_file = profile.get("type") == "Localhost", "localhostProfile" in profile
+        if has_file and not is_local:
+            what = f"Invalid value: can only be set when {words} type is Localhost"
+            faults.append(Fault((*path, f".{key}", ".localhostProfile"), what))
+        elif is_local and not has_file:
+            what = f"{_REQUIRED}: must be set when {words} type is Localhost"
+            faults.append(Fault((*path, f".{key}", ".localhostProfile"), what))
+
+
+def _check_security(path: str, security: Object, sent: Any, faults: Faults) -> None:
+    _check_profiles(security, sent, (f".{path}",), faults)
     if security.get("allowPrivilegeEscalation") is False:
         what = "Invalid value: cannot set `allowPrivilegeEscalation` to false and"
         if security.get("privileged"):
