@@ -152,6 +152,7 @@ class State:
         retries: the tokens of the marks of workloads that a user tries again, by workload; that of the wave does not count for them.
         restarting: the workloads that are being restarted. A workload is added before its restart, and removed when its pods are complete,
             so that every runner counts it for the limits, in the next wave and in a rollback too.
+        unavailable_before: those of them with pods that were not available before this run restarted them.
         injected_gateways: whether the last wave has workloads; else the wave before it is the last one.
         gateways: the Gateways that the upgrade has pinned, by namespace and name.
         sidecars: the names that the old and the new revision write into pods. A rollback needs no more of the new revision.
@@ -184,6 +185,7 @@ class State:
     skipped: tuple[str, ...] = ()
     retries: Mapping[str, float] = field(default_factory=dict)
     restarting: Mapping[str, PlannedRestart] = field(default_factory=dict)
+    unavailable_before: tuple[str, ...] = ()
     injected_gateways: bool = False
     gateways: Mapping[str, PinnedGateway] = field(default_factory=dict)
     tag_before: TagBefore = field(default_factory=TagBefore)
@@ -257,6 +259,7 @@ class State:
             token=self.last_token,
             skipped=(),
             retries={},
+            unavailable_before=(),
             pace_since=now,
             deadline=now + upgrade.deadline,
             total=0,
@@ -325,6 +328,7 @@ _KEYS: Final = {
     "injected_gateways": "injectedGateways",
     "tag_before": "tagBefore",
     "rollback_reason": "rollbackReason",
+    "unavailable_before": "unavailableBefore",
     "remaining_total": "remainingTotal",
 }
 """The fields of the status whose name differs from the attribute."""

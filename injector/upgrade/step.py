@@ -52,7 +52,8 @@ performs the actions. ``_rules`` is the table of phases and steps: of the rules 
                              the survey finds work that is left                Incomplete
                              the survey finds none                             RolledBack
 
-To fail means to roll back if ``onFailure`` says so, and else to pause; a rollback pauses.
+To fail means to roll back if ``onFailure`` says so, and else to pause; a rollback pauses, and so does a failure only of workloads that were
+not available before.
 
 A runner may die at any moment, several may run, and the observation of workloads and pods may be old:
 
@@ -419,14 +420,14 @@ def _soak(inputs: StepInput) -> Transition:
         for view in inputs.wave
         if (view.new or view.mark == inputs.mark_of(view)) and view.incomplete >= STABLE_AFTER and inputs.concerns(view)
     ]
-    stuck = [
-        f"{view.key}: pods not available for {int(upgrade.timeout)} s: {view.unavailable}{_because(view) or _missing(view)}"
+    stuck = {
+        view.name: f"{view.key}: pods not available for {int(upgrade.timeout)} s: {view.unavailable}{_because(view) or _missing(view)}"
         for view in unready
         if view.incomplete > upgrade.timeout
-    ]
-    broken = [*_broken_pods(inputs), *stuck]
+    }
+    broken = stuck | _broken_pods(inputs)
     if broken:
-        return _fail(inputs, "PodsFailed", _first(broken))
+        return _fail_for_workloads(inputs, "PodsFailed", broken)
     failed = [f"gate {gate.name}: {gate.detail}" for gate in gates if gate.result == FAILED]
     if failed:
         return _fail(inputs, "GateFailed", _first(failed))
@@ -518,15 +519,16 @@ def _release_gateways(inputs: StepInput) -> Transition:
 
 def _fail_on_broken_pods(inputs: StepInput) -> Transition | None:
     broken = _broken_pods(inputs)
-    return _fail(inputs, "PodsFailed", _first(broken)) if broken else None
+    return _fail_for_workloads(inputs, "PodsFailed", broken) if broken else None
 
 
-def _broken_pods(inputs: StepInput) -> list[str]:
-    return [
-        f"{view.key}: {fault}{_delete_command(inputs, view)}"
+def _broken_pods(inputs: StepInput) -> dict[str, str]:
+    """Return why new pods do not work, by workload."""
+    return {
+        view.name: f"{view.key}: {fault}{_delete_command(inputs, view)}"
         for view in inputs.wave
         if (fault := _fault_of_pods(inputs, view)) and view.new and not _may_be_replaced(inputs, view)
-    ]
+    }
 
 
 def _fault_of_pods(inputs: StepInput, view: ObservedWorkload) -> str:
@@ -593,20 +595,35 @@ def _plan_restarts(inputs: StepInput, overdue: Sequence[ObservedWorkload], follo
     candidates = [view for name, view in waiting_views.items() if name not in too_large]
     can_go_on = (candidates or under_way.keys() - faults) and (state.back or not faults)
     if (faults or too_large) and not can_go_on:
-        reasons = [*faults.values(), *(f"{name}: {fault}" for name, fault in too_large.items())]
-        return _fail(replace(inputs, state=replace(state, restarting=under_way)), "RestartFailed", _first(reasons))
+        reasons = {**faults, **{name: f"{name}: {fault}" for name, fault in too_large.items()}}
+        return _fail_for_workloads(
+            replace(inputs, state=replace(state, restarting=under_way)), "RestartFailed", reasons
+        )
     # The pods of a workload that does not recover hold up no other one.
     selected, reason = _choose(inputs, candidates, under_way.keys() - faults, faults)
     restarting = {**under_way, **{view.name: PlannedRestart(state.token_of(view.name), now) for view in selected}}
     if not restarting and not overdue:
-        return Transition(state.at(following, now, restarting={}))
+        return Transition(state.at(following, now, restarting={}, unavailable_before=()))
+    broken = {
+        view.name
+        for view in selected
+        if view.unavailable and not state.back and not is_of_run(upgrade, state, view.mark)
+    }
+    unavailable_before = tuple(sorted((broken | {*state.unavailable_before}) & restarting.keys()))
     if state.back and not reason:
         waits = (
             f"waiting for {view.key}{command}" for view in views.values() if (command := _delete_command(inputs, view))
         )
         reason = next(waits, "")
     progressed = state.progressed if restarting.keys() == state.restarting.keys() else now
-    next_state = replace(state, restarting=restarting, progressed=progressed, cause="", reason=reason)
+    next_state = replace(
+        state,
+        restarting=restarting,
+        unavailable_before=unavailable_before,
+        progressed=progressed,
+        cause="",
+        reason=reason,
+    )
     working = [
         views[name]
         for name, restart in restarting.items()
@@ -817,6 +834,20 @@ def _fail(inputs: StepInput, cause: str, reason: str) -> Transition:
     if inputs.upgrade.on_failure == ROLLBACK and not inputs.state.back:
         return Transition(inputs.state.rolling_back(inputs.upgrade, inputs.now, cause, reason))
     return _pause(inputs, cause, reason)
+
+
+def _fail_for_workloads(inputs: StepInput, cause: str, faults: Mapping[str, str]) -> Transition:
+    """Fail because of workloads. To go back would repair none that was not available before, so that these alone pause the upgrade."""
+    name, before = inputs.upgrade.name, inputs.state.unavailable_before
+    worse = [fault for workload, fault in faults.items() if workload not in before]
+    if worse:
+        return _fail(inputs, cause, _first(worse))
+    commands = {
+        view.name: f"`injector upgrade skip {name} {view.key.path}` and `injector upgrade resume {name}`"
+        for view in inputs.observation.workloads
+    }
+    why = "it was not available before the upgrade either: to go on without it, run"
+    return _pause(inputs, cause, _first([f"{fault}; {why} {commands[workload]}" for workload, fault in faults.items()]))
 
 
 def _pause(inputs: StepInput, cause: str, reason: str) -> Transition:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import partial
 
 from tests.e2e.fleet import FLEET, NEW, OLD, ONE_BY_ONE, PODS, WAVES, World, name_of
@@ -104,9 +105,17 @@ def test_pinned_workloads_are_in_the_plan_and_keep_their_revision(world: World) 
 def test_workloads_that_were_broken_before_hold_up_no_other(world: World) -> None:
     world.cluster.apply(workload("Deployment", "old", "shop", replicas=12, pod={"nodeSelector": {"cluster": "none"}}))
     world.until(lambda: sum(pod["metadata"]["labels"]["app"] == "old" for pod in world.items("pods")) == 12)
-    code, said = world.run(world.document("before", timeout="40s", limits={"unavailablePodsPerNamespace": 4}))
+    limits = {"unavailablePodsPerNamespace": 4}
+    code, said = world.run(world.document("before", timeout="40s", limits=limits, onFailure="Rollback"))
 
     assert (code, world.state("before")["phase"]) == (3, "Paused"), said
-    assert "Deployment shop/old" in world.state("before")["reason"]
+    reason = world.state("before")["reason"]
+    assert reason.startswith("Deployment shop/old: ")
+    assert "; it was not available before the upgrade either: " in reason
     restarts = world.templates()
     assert {restarts[name_of(item)] for item in FLEET} == {2}
+
+    for command in re.findall("`injector ([^`]*)`", reason):
+        assert world.injector(*command.split()).exit_code == 0, command
+    code, said = world.run("before")
+    assert (code, list(remaining(world, "before"))) == (6, ["Deployment shop/old"]), said

@@ -305,6 +305,48 @@ def test_a_failure_pauses_or_rolls_back_and_says_why(
         assert dict(decision.state.restarting) == dict(restarting("a").restarting), "it gives pods the new revision"
 
 
+BACK = upgrade(onFailure="Rollback")
+BROKEN = observation("a", unavailable=1, complete=False)
+
+
+@pytest.mark.parametrize(
+    ("fields", "later", "reason"),
+    [
+        ({"new": 1, "fault": "crashes"}, 0, "Deployment shop/a: crashes"),
+        ({"new": 1, "rollout_fault": "it was given up"}, 0, "Deployment shop/a: it was given up"),
+        ({"new": 1}, 601, "Deployment shop/a: not complete after 600 s: pods left: 2, not available: 1"),
+    ],
+)
+def test_a_workload_that_was_not_available_before_pauses_and_takes_nothing_back(
+    fields: dict[str, Any], later: float, reason: str
+) -> None:
+    begun = step(BACK, restarting(), observed(BROKEN, observation("b", mark=MARK, old=0, new=2))).state
+    view = replace(BROKEN, mark=MARK, **fields)
+
+    after = step(BACK, begun, observed(view, now=NOW + later)).state
+    why = "it was not available before the upgrade either: to go on without it, run"
+    commands = "`injector upgrade skip up shop/Deployment/a` and `injector upgrade resume up`"
+    assert (after.phase, after.reason) == (PAUSED, f"{reason}; {why} {commands}")
+    tried = retry_workload(after, view.name, BACK, NOW + later, has_begun=True)
+    again = replace(view, mark=mark_of(BACK, tried, view.name))
+    assert step(BACK, tried, observed(again, now=NOW + later + 700)).state.phase == PAUSED
+    both = step(BACK, begun, observed(view, observation("b", mark=MARK, new=2, fault="crashes"), now=NOW + later)).state
+    assert (both.phase, both.reason) == (ROLLING_BACK, "rolling back: Deployment shop/b: crashes")
+    assert (both.unavailable_before, begun.unavailable_before) == ((), (view.name,))
+
+
+def test_a_workload_that_has_been_available_since_its_restart_rolls_back() -> None:
+    begun = step(BACK, restarting(), observed(BROKEN)).state
+    new = observation("a", mark=MARK, old=0, new=2)
+    soaking = step(BACK, begun, observed(new)).state
+    assert (soaking.step, soaking.unavailable_before) == (SOAKING, ())
+
+    crash = replace(new, fault="crashes", unavailable=1, complete=False)
+    assert step(BACK, soaking, observed(crash)).state.phase == ROLLING_BACK
+    tried = retry_workload(restarting(), new.name, BACK, NOW, has_begun=True)
+    assert step(BACK, tried, observed(crash, now=NOW + 60)).state.unavailable_before == (), "this run has broken it"
+
+
 def test_a_timeout_says_how_to_see_why_pods_are_missing_if_no_condition_does() -> None:
     rolling = observation("a", mark=MARK, complete=False, new=1, old=0, desired=3, unavailable=2)
 
@@ -534,6 +576,7 @@ def test_a_deadline_begins_with_the_first_window(windows: list[dict[str, str]], 
 def test_a_state_is_read_as_it_was_written_and_anything_else_is_refused() -> None:
     remaining = (Remaining("Deployment shop/a", "blocked", "resume it"),)
     state = restarting("a", reason="why", sidecars=(OLD, NEW), namespaces=("shop",)).with_remaining(remaining)
+    state = replace(state, unavailable_before=("Deployment shop/a",))
 
     document = upgrade()
     status = state.to_status()
