@@ -24,10 +24,11 @@ import aiohttp
 import msgspec
 from aiohttp.http_exceptions import LineTooLong
 from kubernetes_asyncio.client import ApiClient, Configuration
-from kubernetes_asyncio.config import ConfigException, load_incluster_config, load_kube_config
+from kubernetes_asyncio.config import ConfigException, kube_config, load_incluster_config, load_kube_config
 from kubernetes_asyncio.config.kube_config import FileOrData
 
 from injector.cluster.kubeconfig import Kubeconfig, unusable
+from injector.cluster.plugin import Plugin
 from injector.cluster.resources import LIST_ATTEMPTS, Resource, Scope
 from injector.errors import ClusterError, ConfigError, DataError, NotConfiguredError
 from injector.golang.json import load_json
@@ -48,7 +49,7 @@ RETRY_INTERVAL: Final = 1.0
 CONNECT_TIMEOUT: Final = 4.0
 REQUEST_TIMEOUT: Final = 30.0
 LOGIN_TIMEOUT: Final = 120.0
-"""For reading renewed credentials. A plugin of the kubeconfig may ask a person to log in."""
+"""For reading the credentials, also after another request that reads them. A plugin has its own deadline."""
 # The API server writes a bookmark each minute (k8s.io/apiserver/pkg/storage/cacher, defaultBookmarkFrequency). A watch
 # without data for longer than two bookmarks is dead.
 IDLE_TIMEOUT: Final = 150.0
@@ -200,7 +201,7 @@ class KubeClient:
 
     async def open(self) -> None:
         """Read the credentials now, not with the first request. Raises ConfigError if they are missing or cannot be used."""
-        await self._connect()
+        await self._login()
 
     async def page(self, scope: Scope, *, token: str = "", limit: int = WATCH_PAGE_SIZE) -> Page:
         """Return one page of the objects of ``scope``, with at most ``limit`` objects; ``token`` comes from the page before.
@@ -417,10 +418,8 @@ class KubeClient:
         # The credentials may be renewed while this waits.
         await self._throttle.turn()
         try:
-            async with asyncio.timeout(LOGIN_TIMEOUT):
-                api = await self._connect()
-        except (ConfigError, TimeoutError) as error:
-            fault = error if isinstance(error, ConfigError) else unusable(self._kubeconfig, "its plugin does not end")
+            api = await self._login()
+        except ConfigError as fault:
             raise ClusterError(fault.what, where=fault.where, hint=fault.hint, reason="credentials") from None
         self._in_use[api] += 1
         where = f"{api.configuration.host}{path}"
@@ -479,6 +478,14 @@ class KubeClient:
         if self._api is api:
             self._api = None
 
+    async def _login(self) -> ApiClient:
+        """Return the library's client. Raises ConfigError if the credentials cannot be used, or not be read in time."""
+        try:
+            async with asyncio.timeout(LOGIN_TIMEOUT):
+                return await self._connect()
+        except TimeoutError as error:
+            raise unusable(self._kubeconfig, f"they cannot be read within {LOGIN_TIMEOUT:g} s") from error
+
     async def _connect(self) -> ApiClient:
         async with self._connecting:  # several watches may find their credentials refused at once
             if self._api is None:
@@ -521,6 +528,9 @@ def _text_of_credentials(
 FileOrData.as_data = _text_of_credentials  # type: ignore[assignment,method-assign]
 # The library has no other way to keep them out of the temporary folder.
 FileOrData._create_temp_file_with_content = _file_of_credentials  # type: ignore[assignment,method-assign]  # noqa: SLF001
+kube_config.ExecProvider = Plugin  # type: ignore[assignment,attr-defined]
+# Its messages quote kubeconfigs and plugins. All faults are errors here.
+logging.getLogger("kubernetes_asyncio").setLevel(logging.CRITICAL)
 
 
 async def _configuration(kubeconfig: Kubeconfig) -> Configuration:
@@ -555,7 +565,7 @@ def _fault(error: Exception) -> str:
         case FileNotFoundError():
             return f"there is no {error.filename}"
         case ConfigException() | TypeError():  # a TypeError for a user that the file does not have
-            return "a cluster, user, certificate or key is missing or not valid, or a plugin failed"
+            return "a cluster, user, certificate or key is missing or not valid"
         case _:
             return type(error).__name__
 

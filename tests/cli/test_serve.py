@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import signal
@@ -478,3 +479,40 @@ def test_a_server_that_is_told_to_end_while_it_starts_drains_and_exits_with_0() 
     process = subprocess.run([sys.executable, "-c", command], stderr=subprocess.PIPE, check=False, timeout=LIMIT)
 
     assert (process.returncode, b"drained" in process.stderr) == (0, True), process.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_server_that_waits_for_a_plugin_and_the_plugin(tmp_path: Path, number: signal.Signals) -> None:
+    write_revision(tmp_path / "revisions" / "a", values=VALUES)
+    os.mkfifo(tmp_path / "pids")
+    script = f"sleep 1000 & echo $$ $! > {tmp_path / 'pids'}; wait"
+    config = json.loads(kubeconfig_of("http://127.0.0.1:1"))
+    version = "client.authentication.k8s.io/v1"
+    config["users"][0]["user"] = {"exec": {"apiVersion": version, "command": "sh", "args": ["-c", script]}}
+    (tmp_path / "kubeconfig").write_text(json.dumps(config))
+    flags = ("--kubeconfig", str(tmp_path / "kubeconfig"), "--from-cluster", *PLAIN, "--ops-port", "0")
+
+    with subprocess.Popen([sys.executable, "-m", "injector", "serve", *flags], stderr=subprocess.PIPE) as server:
+        timer = threading.Timer(40.0, server.kill)
+        timer.start()
+        try:
+            pids = list(map(int, (tmp_path / "pids").read_text().split()))
+            server.send_signal(number)
+            assert server.wait() == 0, server.stderr and server.stderr.read()
+        finally:
+            timer.cancel()
+            server.kill()
+
+    assert len(pids) == 2
+    deadline = time.monotonic() + 20
+    while any(map(_runs, pids)):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def _runs(pid: int) -> bool:
+    """Return whether a process runs; a zombie does not."""
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import logging
 import os
 import ssl
 import sys
@@ -21,6 +22,7 @@ from aiohttp.test_utils import TestServer
 from kubernetes_asyncio.config import incluster_config
 
 from injector.cluster import client as module
+from injector.cluster import plugin
 from injector.cluster.client import REASONS, ApiThrottle, KubeClient, Page, retry_after_seconds
 from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.resources import CONFIG_MAPS, NODES, PODS, SECRETS, WEBHOOKS, Resource, Scope
@@ -662,6 +664,44 @@ async def test_a_plugin_for_credentials_that_hangs_does_not_hold_up_requests_for
     assert {(error.reason, error.where) for error in errors} == {("credentials", str(api.kubeconfig))}
     monkeypatch.undo()
     assert await client.get(CONFIG_MAPS, "x") == {}
+
+
+def with_plugin(api: Api, script: str) -> KubeClient:
+    """Return a client whose plugin is a shell script."""
+    config = json.loads(api.kubeconfig.read_text())
+    version = "client.authentication.k8s.io/v1"
+    variables = [{"name": "SECRET", "value": CANARY}]
+    plugin = {"apiVersion": version, "command": "sh", "args": ["-c", script], "env": variables}
+    config["users"][0]["user"] = {"exec": plugin}
+    api.kubeconfig.write_text(json.dumps(config))
+    return client_of(api)
+
+
+@cases("script", "says")
+async def test_the_fault_of_a_plugin_has_its_name_and_not_its_output(
+    api: Api, script: str, says: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A child of the plugin that has its output open ends with it."""
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.setattr(plugin, "PLUGIN_TIMEOUT", 30.0 if "sleep" not in script else 0.5)
+    async with asyncio.timeout(20):
+        with pytest.raises(ConfigError) as caught:
+            await with_plugin(api, script).open()
+
+    assert f"its credentials cannot be used ({says})" in str(caught.value)
+    assert CANARY not in f"{caught.value}{caplog.text}"
+
+
+async def test_a_plugin_prints_the_token(api: Api) -> None:
+    status = {"token": "of-a-plugin"}
+    printed = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}
+    client = with_plugin(api, f"head -c 200000 /dev/zero >&2; echo '{json.dumps(printed)}'")
+
+    async with asyncio.timeout(20):
+        await client.get(CONFIG_MAPS, "x")
+    await client.close()
+
+    assert [headers["Authorization"] for _, _, _, headers, _ in api.requests] == ["Bearer of-a-plugin"]
 
 
 async def test_credentials_are_read_after_the_throttle(api: Api) -> None:

@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import re
+import signal
 import socket
 import sys
 import time
@@ -156,10 +157,23 @@ async def _run_with_client(client: KubeClient | None, work: Callable[[], Awaitab
         await work()
         return
     try:
-        await client.open()
-        await work()
+        if await _open(client):
+            await work()
     finally:
         await client.close()
+
+
+async def _open(client: KubeClient) -> bool:
+    """Read the credentials, which a plugin may take long for. Return False if a signal ends that."""
+    loop, opening = asyncio.get_running_loop(), asyncio.create_task(client.open())
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, opening.cancel)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+    try:
+        await opening
+    except asyncio.CancelledError:
+        return False
+    return True
 
 
 def _freeze_loaded_objects() -> None:
