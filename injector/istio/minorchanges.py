@@ -753,9 +753,11 @@ _KUBERNETES: Final[Mapping[int, int]] = {
 
 
 def kubernetes_breaks(target: Minor, kubelet: int) -> list[Break]:
-    """Return that a minor of Istio does not support the cluster. ``kubelet`` is the minor of the newest kubelet."""
-    newest = max(minor for minor in _KUBERNETES if minor <= max(target[1], min(_KUBERNETES)))
-    needed = _KUBERNETES[newest]
+    """Return that a minor of Istio does not support the cluster. ``kubelet`` is the minor of the newest kubelet.
+
+    Nothing is known about the minors before 1.18.
+    """
+    needed = max((kubernetes for minor, kubernetes in _KUBERNETES.items() if minor <= target[1]), default=0)
     if kubelet >= needed:
         return []
     what = f"its newest kubelet is 1.{kubelet}, and Istio {format_minor(target)} supports 1.{needed} and later: upgrade it first"

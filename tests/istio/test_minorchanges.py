@@ -185,7 +185,15 @@ def test_variables_that_end_with_an_upgrade_are_named_with_what_they_are_about()
 
 @pytest.mark.parametrize(
     ("target", "kubelet", "needed"),
-    [((1, 30), 32, ""), ((1, 30), 31, "1.32"), ((1, 24), 27, "1.28"), ((1, 17), 24, ""), (NEWEST, 31, "1.32")],
+    [
+        ((1, 30), 32, ""),
+        ((1, 30), 31, "1.32"),
+        ((1, 24), 27, "1.28"),
+        ((1, 18), 23, "1.24"),
+        ((1, 17), 23, ""),
+        ((1, 12), 20, ""),
+        (NEWEST, 31, "1.32"),
+    ],
 )
 def test_a_minor_that_does_not_support_the_version_of_kubernetes(target: Minor, kubelet: int, needed: str) -> None:
     texts = [str(item) for item in kubernetes_breaks(target, kubelet)]
