@@ -44,7 +44,7 @@ async def control_plane_fault(client: KubeClient, revision: str, istio_namespace
 async def preflight(
     client: KubeClient, plan: Plan, wave: int, istio_namespace: str, rollout: Resource | None, tried: set[Key]
 ) -> tuple[str, ...] | None:
-    """Return the faults that forbid a wave; None if it takes longer than ``TURN``, and goes on with the next call.
+    """Return the faults that forbid a wave. If it takes longer than ``TURN``, return those so far, or None to go on with the next call.
 
     ``tried`` are the workloads whose dry runs have succeeded in the calls before. ``rollout`` is the resource of Argo Rollouts, if the
     cluster has it.
@@ -56,13 +56,15 @@ async def preflight(
     if faults:
         return tuple(faults)
     for entry in entries:
-        if now() > end and tried and not faults:
+        if now() > end and faults:
+            break
+        if now() > end and tried:
             return None
         await asyncio.sleep(PACE)
         fault = await dry_run_fault(client, plan, entry)
         if fault:
             faults.append(f"{entry.key}: {fault}")
-            if len(faults) == MAX_FAULTS or now() > end:
+            if len(faults) == MAX_FAULTS:
                 break
         else:
             tried.add(entry.key)

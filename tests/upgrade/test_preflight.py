@@ -205,13 +205,28 @@ async def test_a_preflight_that_takes_long_goes_on_in_the_next_step() -> None:
     assert len(api.tried) == 13, "a step tries one at least"
 
 
+@in_fake_time
+async def test_a_preflight_that_takes_long_ends_with_the_faults_so_far() -> None:
+    plan = make_plan(upgrade(), PROD, fleet([workload(f"web-{number:02}") for number in range(12)], PROD))
+    api, tried = Slow(), set[Key]()
+    api.faults = 1
+
+    (fault,) = await preflight(api, plan, 0, HOME, None, tried) or ()
+
+    assert "web-00: a new pod gets no sidecar" in fault
+    assert len(api.tried) == 5
+    assert tried == set(), "the next preflight begins again"
+
+
 class Slow(Api):
-    """An API server whose dry runs take long."""
+    """An API server whose dry runs take long. The first ``faults`` of them give no sidecar."""
 
     seconds = 5.0
+    faults = 0
 
     async def create(
         self, resource: Resource, manifest: Mapping[str, Any], *, manager: str, dry_run: bool = False
     ) -> dict[str, Any]:
         await asyncio.sleep(self.seconds * dry_run)
+        self.gives = None if len(self.tried) < self.faults else NEW
         return await super().create(resource, manifest, manager=manager, dry_run=dry_run)
