@@ -125,7 +125,13 @@ def gateway_notes(view: GatewayView, source: str) -> list[str]:
     """Return notes for the user: that Gateways are not known, those that stay with the old revision by their own label, and pins."""
     own = [gateway for gateway in view.gateways if not gateway.pinned_by_upgrade]
     staying = [str(gateway) for gateway in own if gateway.pin == source]
-    pinned = [f"{gateway} to {gateway.pin}" for gateway in view.gateways if gateway.pinned_by_upgrade]
+    # An upgrade also writes the label that a Gateway had before: empty, or a tag.
+    names = {"", *view.objects.tags}
+    pinned = [
+        f"{gateway} to {gateway.pin}"
+        for gateway in view.gateways
+        if gateway.pinned_by_upgrade and gateway.pin not in names
+    ]
     stay = f"Gateways that stay with revision {source} by their own label {REVISION_LABEL}: {first_of(staying)}"
     remedy = f"if it was deleted before it released them, set {REVISION_LABEL} as it was, or remove it"
     pins = f"Gateways that an upgrade has pinned: {first_of(pinned)}; {remedy}"

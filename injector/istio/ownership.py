@@ -57,6 +57,11 @@ class TagObjects:
     validators: Mapping[str, Labels] = field(default_factory=dict)
     namespaces: Mapping[str, Labels] = field(default_factory=dict)
 
+    @property
+    def tags(self) -> set[str]:
+        """The names of all tags."""
+        return {labels[TAG_LABEL] for labels in (*self.webhooks.values(), *self.services) if TAG_LABEL in labels}
+
     def with_tag(self, tag: str, revision: str) -> TagObjects:
         """Return the objects after a tag was moved, or created."""
 

@@ -74,6 +74,9 @@ async def test_pins_that_an_upgrade_left_behind_are_told_from_those_of_users() -
         written_by("kubectl", "a", {REV: "1-28"}),
         written_by("injector-upgrade-gateways", "b", {REV: "1-28"}),
         written_by("injector-upgrade-gateways", "c", {"team": "a"}),
+        # An upgrade has released it: it has its own label again.
+        written_by("injector-upgrade-gateways", "d", {REV: "prod"}),
+        written_by("injector-upgrade-gateways", "e", {REV: ""}),
     )
     view = await view_of(FakeKube(labelled("shop", "prod"), tag("prod", "1-28"), *own))
 
