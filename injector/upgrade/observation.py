@@ -34,6 +34,7 @@ class ObservedWorkload:
         old: its running pods with a sidecar of another revision.
         unavailable: the pods that it should have, and that are not available.
         fault: why its new pods do not work; empty if they do.
+        starting: why a new pod does not start yet, although it may still do so by itself.
         rollout_fault: why its controller gave up the last rollout; empty if it did not.
         trouble: why its pods are not available, for people; empty if it is not known.
         broken: its pods that are not ready, if it is a StatefulSet whose controller waits for each pod.
@@ -53,6 +54,7 @@ class ObservedWorkload:
     old: int = 0
     unavailable: int = 0
     fault: str = ""
+    starting: str = ""
     rollout_fault: str = ""
     trouble: str = ""
     budgets: frozenset[str] = frozenset()

@@ -54,13 +54,16 @@ _MAX_MESSAGE: Final = 200
 LIST_PATIENCE: Final = 10.0
 """Seconds after which a runner shows that it lives, and why it waits, although a list is not complete."""
 _CRASH_LOOP: Final = "CrashLoopBackOff"
+_PULL_FAULTS: Final = frozenset({"ErrImagePull", "ImagePullBackOff"})
+PULL_PATIENCE: Final = 60.0
+"""Seconds after which an image that cannot be pulled is a fault: a registry may fail for a moment. The kubelet tries again after 10, 20
+and 40 seconds."""
 _FAULTS: Final = frozenset(
     {
         _CRASH_LOOP,
+        *_PULL_FAULTS,
         "CreateContainerConfigError",
         "CreateContainerError",
-        "ErrImagePull",
-        "ImagePullBackOff",
         "InvalidImageName",
         "RunContainerError",
     }
@@ -214,7 +217,9 @@ def budget_facts(item: Mapping[str, Any]) -> BudgetFacts | None:
 
 @dataclass
 class Observer:
-    """Combines what is remembered of the objects with a plan. It remembers when each workload changed last, and was available last.
+    """Combines what is remembered of the objects with a plan.
+
+    It remembers when each workload changed last, and was available last, and since when the image of a pod cannot be pulled.
 
     ``target`` is the name that the new revision writes into pods. A new pod may have ``max_restarts`` restarts of a container.
     """
@@ -223,6 +228,7 @@ class Observer:
     max_restarts: int = MAX_RESTARTS
     _changed: dict[Key, tuple[ObservedWorkload, float]] = field(default_factory=dict)
     _available: dict[Key, float] = field(default_factory=dict)
+    _pulling: dict[str, float] = field(default_factory=dict)
 
     def observe(
         self,
@@ -239,8 +245,12 @@ class Observer:
         """
         facts = {workload.observed.key: workload for workload in workloads}
         pods_of, budgets_of = defaultdict[Key, list[PodFacts]](list), defaultdict[str, list[BudgetFacts]](list)
+        pulling = dict[str, float]()
         for pod in pods:
             pods_of[pod.key].append(pod)
+            if pod.fault in _PULL_FAULTS:
+                pulling[pod.uid] = self._pulling.get(pod.uid, now)
+        self._pulling = pulling
         for budget in budgets:
             budgets_of[budget.namespace].append(budget)
         entries = {entry.key: entry for entry in plan.entries if entry.wave is not None}
@@ -263,7 +273,7 @@ class Observer:
         self, view: ObservedWorkload, pods: Sequence[PodFacts], outdated: frozenset[str], now: float
     ) -> ObservedWorkload:
         new = [pod for pod in pods if pod.revision == self.target and pod.uid not in outdated]
-        view = replace(view, new=len(new), old=len(pods) - len(new), fault=self._fault(new))
+        view = replace(view, new=len(new), old=len(pods) - len(new), fault=self._fault(new, now))
         before, since = self._changed.get(view.key, (None, now))
         if before != view:
             since = now
@@ -272,20 +282,27 @@ class Observer:
         self._available[view.key] = available
         pod_trouble = (pod.fault or pod.trouble for pod in pods if pod.trouble or pod.fault)
         trouble = view.trouble or next(pod_trouble, "")
-        return replace(view, trouble=trouble, quiet=now - since, incomplete=now - available)
+        starting = next((_not_started(pod) for pod in new if pod.fault and self._may_recover(pod, now)), "")
+        return replace(view, trouble=trouble, starting=starting, quiet=now - since, incomplete=now - available)
 
-    def _fault(self, new: Sequence[PodFacts]) -> str:
-        # A container that waits for its next start may still become ready: one that starts before its proxy crashes once or twice.
-        crashing = next((pod.fault for pod in new if pod.fault and not self._may_recover(pod)), "")
-        if crashing:
-            return f"a new pod does not start: {crashing}"
+    def _fault(self, new: Sequence[PodFacts], now: float) -> str:
+        broken = next((pod for pod in new if pod.fault and not self._may_recover(pod, now)), None)
+        if broken is not None:
+            return _not_started(broken)
         restarts = max((pod.restarts for pod in new), default=0)
         if restarts > self.max_restarts:
             return f"a new pod restarted {restarts} times"
         return ""
 
-    def _may_recover(self, pod: PodFacts) -> bool:
+    def _may_recover(self, pod: PodFacts, now: float) -> bool:
+        """Tell whether a pod may still start by itself. One that starts before its proxy crashes once or twice."""
+        if pod.fault in _PULL_FAULTS:
+            return now - self._pulling.get(pod.uid, now) < PULL_PATIENCE
         return pod.fault == _CRASH_LOOP and pod.restarts <= self.max_restarts
+
+
+def _not_started(pod: PodFacts) -> str:
+    return f"a new pod does not start: {pod.fault}"
 
 
 def _with_broken(view: ObservedWorkload, known: WorkloadFacts, pods: Sequence[PodFacts]) -> ObservedWorkload:

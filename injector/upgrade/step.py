@@ -610,11 +610,13 @@ def _plan_restarts(inputs: StepInput, overdue: Sequence[ObservedWorkload], follo
         if view.unavailable and not state.back and not is_of_run(upgrade, state, view.mark)
     }
     unavailable_before = tuple(sorted((broken | {*state.unavailable_before}) & restarting.keys()))
-    if state.back and not reason:
-        waits = (
-            f"waiting for {view.key}{command}" for view in views.values() if (command := _delete_command(inputs, view))
+    if not reason:
+        causes = (
+            (view, _delete_command(inputs, view) if state.back else view.starting and f": {view.starting}")
+            for view in views.values()
+            if state.back or view.name in own
         )
-        reason = next(waits, "")
+        reason = next((f"waiting for {view.key}{cause}" for view, cause in causes if cause), "")
     progressed = state.progressed if restarting.keys() == state.restarting.keys() else now
     next_state = replace(
         state,
@@ -756,7 +758,7 @@ class _Room:
         place = view.key.namespace
         self.away += pods
         self.places[place] = self.places.get(place, 0) + pods
-        if pods:
+        if pods or view.starting:
             self.views.append(view)
 
     def take(self, view: ObservedWorkload, *, is_new: bool) -> None:
@@ -779,11 +781,15 @@ class _Room:
 
     def worst(self, place: str = "") -> str:
         """Return the workload that has the most pods away, with the reason, for a message."""
-        own = [view for view in self.views if view.unavailable and place in ("", view.key.namespace)]
+        own = [view for view in self.views if (view.unavailable or view.starting) and place in ("", view.key.namespace)]
         if not own:
             return ""
         view = max(own, key=lambda view: (view.unavailable, view.key))
-        return f": {view.key} has {view.unavailable}{_because(view)}"
+        return (
+            f": {view.key} has {view.unavailable}{_because(view)}"
+            if view.unavailable
+            else f": {view.key}: {view.starting}"
+        )
 
 
 def _delete_command(inputs: StepInput, view: ObservedWorkload) -> str:

@@ -94,7 +94,7 @@ def test_new_pods_that_crash_restart_or_exceed_their_deadline_are_a_fault() -> N
     exceeded = {"conditions": [{"type": "Progressing", "reason": "ProgressDeadlineExceeded"}]}
     late = {**exceeded, "observedGeneration": 1}
     for facts_of_pod, status, fault, rollout_fault in (
-        (PodFacts(KEY, NEW, 0, "ErrImagePull"), {}, "a new pod does not start: ErrImagePull", ""),
+        (PodFacts(KEY, NEW, 0, "InvalidImageName"), {}, "a new pod does not start: InvalidImageName", ""),
         (PodFacts(KEY, NEW, 4, ""), {}, "a new pod restarted 4 times", ""),
         (PodFacts(KEY, NEW, 3, "CrashLoopBackOff"), {}, "", ""),
         (PodFacts(KEY, NEW, 4, "CrashLoopBackOff"), {}, "a new pod does not start: CrashLoopBackOff", ""),
@@ -104,6 +104,26 @@ def test_new_pods_that_crash_restart_or_exceed_their_deadline_are_a_fault() -> N
         facts = workload_facts(deployment(**status), "Deployment")
         (observed,), _ = Observer(NEW, 3).observe(PLAN, [facts], [facts_of_pod], [], (), 0.0)
         assert (observed.fault, observed.rollout_fault) == (fault, rollout_fault)
+
+
+def test_an_image_that_cannot_be_pulled_is_a_cause_at_once_and_a_fault_if_it_lasts() -> None:
+    observer, facts = Observer(NEW, 3), workload_facts(deployment(), "Deployment")
+
+    def view(now: float, *pods: PodFacts) -> tuple[str, str]:
+        (observed,), _ = observer.observe(PLAN, [facts], pods, list[BudgetFacts](), (), now)
+        return observed.fault, observed.starting
+
+    fails, waits = PodFacts(KEY, NEW, 0, "ErrImagePull", uid="a"), PodFacts(KEY, NEW, 0, "ImagePullBackOff", uid="a")
+    other = PodFacts(KEY, NEW, 0, "ErrImagePull", uid="b")
+    why = "a new pod does not start: "
+    assert view(0, fails) == ("", f"{why}ErrImagePull")
+    assert view(59, waits) == ("", f"{why}ImagePullBackOff")
+    assert view(60, waits, other) == (f"{why}ImagePullBackOff", f"{why}ErrImagePull")
+    assert view(61, other) == ("", f"{why}ErrImagePull"), "another pod has its own time"
+    assert view(62, PodFacts(KEY, NEW, 0, "", uid="a"), other) == ("", f"{why}ErrImagePull")
+    assert view(63, fails) == ("", f"{why}ErrImagePull"), "it was pulled in the meantime"
+    assert view(64, PodFacts(KEY, NEW, 1, "CrashLoopBackOff", uid="a")) == ("", f"{why}CrashLoopBackOff")
+    assert view(65, PodFacts(KEY, OLD, 0, "ErrImagePull", uid="a")) == ("", "")
 
 
 def test_a_workload_is_quiet_since_it_or_its_pods_changed_last() -> None:

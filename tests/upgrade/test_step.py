@@ -161,6 +161,16 @@ def test_the_time_of_a_restart_that_no_runner_made_begins_again() -> None:
     )
 
 
+def test_the_reason_names_a_new_pod_that_does_not_start_although_it_may_recover() -> None:
+    starting = observation("a", mark=MARK, complete=False, new=1, starting="a new pod does not start: ErrImagePull")
+
+    cause = "Deployment shop/a: a new pod does not start: ErrImagePull"
+    assert step(ONE, restarting("a"), observed(starting)).state.reason == f"waiting for {cause}"
+    waiting = step(upgrade(limits={"workloads": 1}), restarting("a"), observed(starting, observation("b"))).state
+    assert waiting.reason == f"waiting for one of 1 restarts (limits.workloads): {cause}"
+    assert step(ONE, restarting("a"), observed(replace(starting, starting=""))).state.reason == ""
+
+
 def test_at_most_limits_workloads_are_restarted_at_once() -> None:
     document = upgrade(limits={"workloads": 2})
     decision = step(document, restarting("c"), observed(*(observation(name) for name in "abcd")))
