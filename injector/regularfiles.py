@@ -36,7 +36,12 @@ def read_file(path: Path, *, pipes: bool = False) -> bytes:
         elif not stat.S_ISREG(mode):
             raise ConfigError("is not a regular file", where=str(path), hint="write a file, or a link to one")
         with os.fdopen(file, "rb", closefd=False) as reader:
-            content = reader.read(MAX_FILE + 1)
+            content: bytes | None = reader.read(MAX_FILE + 1)
+        if content is None:  # the file system has nothing yet, as some do for a file that never ends
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+    except OSError as error:
+        error.filename = str(path)
+        raise
     finally:
         os.close(file)
     if len(content) > MAX_FILE:

@@ -564,6 +564,8 @@ def _fault(error: Exception) -> str:
             return f"{error.where} {error.what}"
         case FileNotFoundError():
             return f"there is no {error.filename}"
+        case OSError(filename=str()):
+            return f"{error.filename} cannot be read: {error.strerror}"
         case ConfigException() | TypeError():  # a TypeError for a user that the file does not have
             return "a cluster, user, certificate or key is missing or not valid"
         case _:

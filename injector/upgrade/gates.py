@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -26,7 +27,7 @@ from injector.errors import ConfigError, DataError, UsageError
 from injector.golang.json import load_json
 from injector.gotemplate.budget import DEFAULT_BUDGET, Rendering, use_meter
 from injector.istio.jinja.sandbox import Sandbox
-from injector.revisions.files import required_text
+from injector.revisions.files import DAEMON_THREADS, TimedReads, required_text
 from injector.upgrade.observation import FAILED, NO_DATA, PASSED, GateResult
 from injector.upgrade.state import GATEWAYS
 
@@ -77,11 +78,15 @@ class BearerToken:
 
     url: str
     file: Path
+    _reads: TimedReads = field(default_factory=TimedReads, compare=False, repr=False)
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock, compare=False, repr=False)
 
-    @property
-    def header(self) -> str:
-        """The value of the header, read from the file each time. Raises ConfigError if the file cannot be read."""
-        return f"Bearer {required_text(self.file).strip()}"
+    async def header(self) -> str:
+        """Return the value of the header, read from the file each time. Raises ConfigError if the file cannot be read in time."""
+        read = partial(self._reads.read, partial(required_text, self.file), "the token", where=str(self.file))
+        async with self._turn:
+            token = await asyncio.get_running_loop().run_in_executor(DAEMON_THREADS, read)
+        return f"Bearer {token.strip()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +231,7 @@ async def _call(
     name, headers = webhook.name, {}
     if token is not None:
         try:
-            headers["Authorization"] = token.header
+            headers["Authorization"] = await token.header()
         except ConfigError:
             return GateResult(name, NO_DATA, f"the file of {GATE_TOKEN_FLAG} cannot be read")
     try:
@@ -311,7 +316,7 @@ class _Prometheus:
         url, headers = f"{self.url.rstrip('/')}/api/v1/query", {}
         if self.token is not None:
             try:
-                headers["Authorization"] = self.token.header
+                headers["Authorization"] = await self.token.header()
             except ConfigError:
                 return "the file of --prometheus-token cannot be read"
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -129,6 +130,9 @@ def test_the_namespace_is_given_or_the_pods_own(tmp_path: Path) -> None:
     assert own_namespace(Settings(), path=tmp_path / "namespace") == "own"
     with pytest.raises(UsageError, match="the namespace of the injector is not known; give --namespace"):
         own_namespace(Settings(), path=tmp_path / "nope")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UsageError, match="the namespace of the injector is not known; give --namespace"):
+        own_namespace(Settings(), path=tmp_path / "pipe")
 
 
 def test_a_missing_client_ca_ends_the_start(files: dict[str, Any]) -> None:

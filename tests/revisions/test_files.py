@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import shutil
 import socket
@@ -11,6 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -19,6 +21,27 @@ from injector.regularfiles import read_file
 from injector.revisions import files
 from injector.revisions.files import file_changes, read_text, remove_folder, replace_file
 from tests.revisions.fakes import write_revision
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [(None, "Resource temporarily unavailable"), (OSError(errno.EIO, "Input/output error"), "Input")],
+)
+def test_a_regular_file_that_gives_nothing_is_an_error_with_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: OSError | None, says: str
+) -> None:
+    """As files of some file systems do that are opened with O_NONBLOCK."""
+    reader = MagicMock()
+    reader.__enter__.return_value.read.side_effect = [content]
+    (tmp_path / "file").write_text("x")
+    monkeypatch.setattr(os, "fdopen", lambda *_, **__: reader)
+
+    with pytest.raises(ConfigError, match=f"file: cannot be read: {says}"):
+        read_text(tmp_path / "file")
+    reader.__enter__.return_value.read.side_effect = [content]
+    with pytest.raises(OSError, match=says) as caught:
+        read_file(tmp_path / "file")
+    assert caught.value.filename == str(tmp_path / "file")
 
 
 @pytest.mark.parametrize(

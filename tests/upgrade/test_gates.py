@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import os
 import ssl
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -17,6 +18,7 @@ from aiohttp import web
 from promql_parser import parse
 
 from injector.errors import ConfigError, UsageError
+from injector.revisions import files
 from injector.upgrade import gates
 from injector.upgrade.document import Upgrade
 from injector.upgrade.gates import QUERIES, VARIABLES, BearerToken, Tokens, evaluate, parse_queries, read_token
@@ -180,6 +182,30 @@ async def test_a_token_in_a_file_whose_read_may_never_end_is_not_read(prometheus
     async with asyncio.timeout(5):
         outcome = await result(gated(prometheus.url, "up"), token)
     assert outcome == ("no data", "the file of --prometheus-token cannot be read")
+
+
+async def test_a_token_on_a_mount_that_hangs_is_not_waited_for(
+    prometheus: Prometheus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The event loop answers the reviews meanwhile. Queries that begin together need one read each."""
+    ends = threading.Event()
+
+    def read(_: Path) -> str:
+        ends.wait(20)
+        return "secret"
+
+    monkeypatch.setattr(gates, "required_text", read)
+    monkeypatch.setattr(files, "READ_TIMEOUT", 0.2)
+    token = read_token(f"{prometheus.url}={tmp_path / 'token'}")
+    assert token is not None
+    running = asyncio.create_task(result(gated(prometheus.url, "up"), token))
+    await asyncio.sleep(0.05)
+    assert not running.done()
+    assert await running == ("no data", "the file of --prometheus-token cannot be read")
+
+    ends.set()
+    await asyncio.sleep(0.05)
+    assert await asyncio.gather(*(token.header() for _ in range(3))) == ["Bearer secret"] * 3
 
 
 @pytest.mark.parametrize("text", ["x", "/token", "https://p=", "p=/token"])

@@ -30,7 +30,7 @@ from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.lease import Lease
 from injector.cluster.secrets import SecretStore
 from injector.cluster.webhooks import WebhookSelector
-from injector.errors import UsageError, whereabouts
+from injector.errors import ConfigError, UsageError, whereabouts
 from injector.fleet.sources import RevisionSources
 from injector.istio.labels import DEFAULT_NAME
 from injector.kube.escaping import escape_line
@@ -38,7 +38,7 @@ from injector.metrics import Metrics
 from injector.revisions.clustersource import ClusterSource
 from injector.revisions.directory import EMBEDDED, merge_states, read_directory, read_single
 from injector.revisions.driftwatch import DriftWatch
-from injector.revisions.files import file_changes
+from injector.revisions.files import TimedReads, file_changes, required_text
 from injector.revisions.following import Reloader
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader
@@ -282,8 +282,8 @@ def own_namespace(settings: Settings, *, path: Path = OWN_NAMESPACE) -> str:
     if settings.namespace:
         return settings.namespace
     try:
-        return path.read_text().strip()
-    except OSError as error:
+        return TimedReads().read(partial(required_text, path), "the namespace").strip()
+    except ConfigError as error:
         raise UsageError("the namespace of the injector is not known", hint="give --namespace") from error
 
 
