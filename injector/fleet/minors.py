@@ -36,7 +36,7 @@ from injector.istio.minorchanges import (
     skew_breaks,
 )
 from injector.istio.revision import kubelet_minor
-from injector.kube.objects import mapping_at
+from injector.kube.objects import mapping_at, mappings_at
 from injector.kube.pods import has_ended
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ def _proxy_minor(pod: dict[str, Any]) -> Minor | None:
     if has_ended(pod):
         return None
     spec = pod.get("spec") or {}
-    for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
+    for container in (*mappings_at(spec, "initContainers"), *mappings_at(spec, "containers")):
         if container.get("name") == "istio-proxy":
             return _minor_of_image(str(container.get("image", "")))
     return None
@@ -226,7 +226,7 @@ async def read_istiod_minor(reader: ObjectReader, revisions: Sequence[str]) -> M
 
 def _image_minor(workload: dict[str, Any]) -> Minor | None:
     """Return the minor in the first image of a DaemonSet or Deployment that has one."""
-    containers = mapping_at(workload, "spec", "template", "spec").get("containers") or ()
+    containers = mappings_at(mapping_at(workload, "spec", "template", "spec"), "containers")
     return next(
         (minor for container in containers if (minor := _minor_of_image(str(container.get("image", ""))))), None
     )

@@ -11,13 +11,22 @@ from typing import Any, TypeAlias
 
 import yaml
 
+from injector.fleet.sources import RevisionSources
+from injector.fleet.view import list_revisions
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
+from injector.istio.labels import TAG_LABEL
 from injector.istio.webhooks.configurations import Endpoint, WebhookOptions, revision_webhook, tag_webhook
 from injector.kube.lists import is_list, items_of
+from injector.metrics import Outcome, Stopwatch
+from injector.revisions.registry import Registry
+from injector.revisions.reload import Loader
 from injector.revisions.source import build
-from tests.cli.clusters import REV, config_maps, endpoints, invoke, namespace, owned
-from tests.factories import make_pod
+from injector.revisions.tags import PIN, WEIGHTS
+from injector.webhook.handler import InjectHandler
+from tests.cli.clusters import HOME, REV, cluster, config_maps, endpoints, invoke, namespace, owned
+from tests.factories import make_pod, make_review
+from tests.handlers import handler_with
 from tests.revisions.fakes import CONFIG, make_raw
 
 Object: TypeAlias = dict[str, Any]
@@ -37,6 +46,18 @@ KINDS = {
 }
 ADDED = '    metadata: {labels: {made-by: "{{ .Values.global.tag }}"}}\n    spec:\n'
 """In the template of one revision, so that the two differ in more than an image."""
+
+
+FAULT = "a matchCondition fails"
+CONDITIONS: Mapping[str, Callable[[Object], bool | None]] = {
+    "object.metadata.name != 'api'": lambda pod: (
+        None if "name" not in pod["metadata"] else pod["metadata"]["name"] != "api"
+    ),
+    "has(object.metadata.labels)": lambda pod: bool(pod["metadata"].get("labels")),
+    "object.spec.hostNetwork == true": lambda pod: pod["spec"].get("hostNetwork"),
+    "false": lambda _: False,
+}
+"""What the API server's CEL says of a pod; None if the expression fails."""
 
 
 def draws(seed: int) -> Random:
@@ -173,6 +194,71 @@ def _pod(draw: Random, name: str, objects: Iterable[Object]) -> Object:
         answer = inject_pod(build(raw), pod, RequestFacts(place))
         pod = answer.pod if isinstance(answer, Injected) else pod
     return {"apiVersion": "v1", "kind": "Pod", **json.loads(json.dumps(pod))}
+
+
+def spread_weights(draw: Random, objects: Iterable[Object]) -> None:
+    """Give some tags weights, also for a revision that is not there, and pin some pods."""
+    for obj in objects:
+        metadata = obj["metadata"]
+        if TAG_LABEL in metadata.get("labels", {}) and draw.random() < 0.4:
+            revision = metadata["labels"][REV]
+            weights = {revision: 50, draw.choice(["1-99", *VERSIONS]): 50}
+            metadata["annotations"] = {WEIGHTS: json.dumps(weights)}
+        elif obj["kind"] == "Deployment" and draw.random() < 0.3:
+            obj["spec"]["template"]["metadata"]["annotations"][PIN] = draw.choice(list(VERSIONS))
+
+
+def handler_of_cluster(objects: Iterable[Object]) -> InjectHandler:
+    """Return the handler of an injector that starts in a cluster."""
+    listed_revisions = cluster(*objects).run(lambda reader: list_revisions(reader, RevisionSources(None, HOME)))
+    registry = Registry()
+    Loader(lambda: listed_revisions.state, registry).load(0.0)
+    return handler_with(registry.snapshot)
+
+
+def answered(handler: InjectHandler, path: str, place: str, pod: Object) -> tuple[str, str | None]:
+    """Return the outcome in the words of ``explain``, and the revision, of a pod whose webhook has a path."""
+    if path == FAULT:
+        return "refused", None
+    answer = handler.answer(path, json.dumps(make_review(pod, namespace=place)).encode(), Stopwatch())
+    words = {Outcome.SUCCESS: "injected", Outcome.SKIP: "skipped", Outcome.FAILURE: "refused"}
+    return words[answer.outcome], None if answer.resolved is None else answer.resolved.revision.name
+
+
+def called_path(objects: Iterable[Object], place: str, pod: Object) -> str | None:
+    """Return the path of the last webhook that the API server calls for a pod, or ``FAULT`` if a matchCondition fails; None for none."""
+    labels = {
+        obj["metadata"]["name"]: obj["metadata"].get("labels") or {} for obj in objects if obj["kind"] == "Namespace"
+    }
+    home = {**labels.get(place, {}), "kubernetes.io/metadata.name": place}
+    path = None
+    configurations = [obj for obj in objects if obj["kind"] == "MutatingWebhookConfiguration"]
+    for configuration in sorted(configurations, key=lambda obj: str(obj["metadata"]["name"])):
+        for webhook in configuration["webhooks"]:
+            is_selected = _selects(webhook["namespaceSelector"], home) and _selects(
+                webhook["objectSelector"], pod["metadata"].get("labels") or {}
+            )
+            if not is_selected or webhook["rules"][0].get("scope") == "Cluster":
+                continue
+            verdicts = [CONDITIONS[condition["expression"]](pod) for condition in webhook.get("matchConditions", ())]
+            if None in verdicts and False not in verdicts and webhook["failurePolicy"] == "Fail":
+                return FAULT
+            if all(verdicts):
+                path = webhook["clientConfig"]["service"]["path"]
+    return path
+
+
+def _selects(selector: Object, labels: Mapping[str, str]) -> bool:
+    holds: dict[str, Callable[[str, Any], bool]] = {
+        "In": lambda key, values: labels.get(key) in values,
+        "NotIn": lambda key, values: labels.get(key) not in values,
+        "Exists": lambda key, _: key in labels,
+        "DoesNotExist": lambda key, _: key not in labels,
+    }
+    return all(
+        holds[requirement["operator"]](requirement["key"], requirement.get("values"))
+        for requirement in selector["matchExpressions"]
+    )
 
 
 def with_outdated(draw: Random, objects: list[Object]) -> list[Object]:

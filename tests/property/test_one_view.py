@@ -10,20 +10,26 @@ from typing import Any
 
 import pytest
 
-from tests.cli.clusters import REV, FakeKube, deployment, endpoints, invoke, reached
+from injector.fleet.workloads import file_workloads
+from injector.kube.podtemplates import OTHER_KINDS
+from tests.cli.clusters import REV, FakeKube, cluster, deployment, endpoints, invoke, reached
 from tests.factories import make_pod
 from tests.property.clusters import (
     FORMS,
     KINDS,
     Object,
+    answered,
     answers,
+    called_path,
     draws,
     explained_by,
+    handler_of_cluster,
     identity_of,
     injected_by,
     listed,
     proxies_in,
     random_cluster,
+    spread_weights,
     with_outdated,
 )
 from tests.revisions.fakes import write_revision
@@ -97,6 +103,24 @@ def test_manifest_commands_inject_alike_in_each_form_what_explain_says(first: in
             assert {name: decided[name] for name in added} == added, seed
 
 
+@pytest.mark.parametrize("first", range(0, SETS, PER_TEST))
+def test_explain_says_what_the_injector_answers(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(first, min(first + PER_TEST, SETS)):
+        draw = draws(seed)
+        objects = [in_namespaces(obj) for obj in random_cluster(draw) if obj["kind"] != "EndpointSlice"]
+        spread_weights(draw, objects)
+        reached(monkeypatch, FakeKube(*objects, endpoints()))
+        explained = json.loads(invoke("explain", "-A", "-o", "json").stdout)["workloads"]
+        handler = handler_of_cluster(objects)
+        pods = {workload.key: workload.pod for workload in file_workloads(cluster(*objects), OTHER_KINDS)}
+
+        for workload in explained:
+            place, key = workload["namespace"], (workload["namespace"], workload["kind"], workload["name"])
+            path = called_path(objects, place, pods[key])
+            answer = ("skipped", None) if path is None else answered(handler, path, place, pods[key])
+            assert (workload["outcome"], workload["revision"]) == answer, (seed, key)
+
+
 def test_standard_input_gives_the_answers_of_a_file(tmp_path: Path) -> None:
     objects = random_cluster(draws(3))
     FORMS["a List"](draws(3), objects, tmp_path)
@@ -115,6 +139,7 @@ DISTURBED = [
     ("EndpointSlice", ("endpoints", 0), 3),
     ("EndpointSlice", ("endpoints", 0, "conditions"), [1]),
     ("ConfigMap", ("metadata", "labels"), 3),
+    ("Pod", ("spec", "containers", 0), None),
     ("Deployment", ("status", "conditions"), [None]),
     ("Gateway", ("status", "conditions"), [True]),
     ("PodDisruptionBudget", ("status", "disruptionsAllowed"), {"a": 3}),
