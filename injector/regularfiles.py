@@ -5,12 +5,18 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from threading import Thread
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from injector.errors import ConfigError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 MAX_FILE: Final = 16 * 1024 * 1024
 """Bytes. A ConfigMap has at most a mebibyte."""
@@ -47,3 +53,24 @@ def read_file(path: Path, *, pipes: bool = False) -> bytes:
     if len(content) > MAX_FILE:
         raise ConfigError(f"is larger than {MAX_FILE >> 20} MiB", where=str(path), hint="check what wrote it")
     return content
+
+
+class DaemonThreads(Executor):
+    """Makes each call in a thread that the end of the process does not wait for: a read from a mount that hangs may never end."""
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Start a call."""
+        done: Future[T] = Future()
+
+        def run() -> None:
+            done.set_running_or_notify_cancel()  # it cannot be cancelled from here on
+            try:
+                done.set_result(fn(*args, **kwargs))
+            except BaseException as error:  # noqa: BLE001 -- the waiter gets it
+                done.set_exception(error)
+
+        Thread(target=run, daemon=True).start()
+        return done
+
+
+DAEMON_THREADS: Final = DaemonThreads()

@@ -33,7 +33,7 @@ from injector.cluster.resources import LIST_ATTEMPTS, Resource, Scope
 from injector.errors import ClusterError, ConfigError, DataError, NotConfiguredError
 from injector.golang.json import load_json
 from injector.memoryfiles import file_in_memory
-from injector.regularfiles import read_file
+from injector.regularfiles import DAEMON_THREADS, read_file
 
 T = TypeVar("T")
 
@@ -545,7 +545,7 @@ async def _configuration(kubeconfig: Kubeconfig) -> Configuration:
             what, hint = "this pod has no service account token", "set automountServiceAccountToken: true"
             raise NotConfiguredError(what, where="kubeconfig", hint=hint) from error
         return configuration
-    context = await asyncio.to_thread(kubeconfig.select_context)
+    context = await asyncio.get_running_loop().run_in_executor(DAEMON_THREADS, kubeconfig.select_context)
     if context is None:
         raise kubeconfig.without_context()
     try:

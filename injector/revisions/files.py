@@ -9,14 +9,16 @@ import stat
 import tempfile
 import uuid
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from concurrent.futures import Executor, Future
 from contextlib import suppress
 from pathlib import Path
-from threading import Event, Thread
-from typing import Any, Final, ParamSpec, Self, TypeVar
+from threading import Event
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from injector.errors import ConfigError
-from injector.regularfiles import read_file
+from injector.regularfiles import DAEMON_THREADS, read_file
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 CHECK_INTERVAL: Final = 0.6
 """Seconds between two checks for changes: a change is served within a second, and an idle server wakes less than 3 times a second."""
@@ -29,29 +31,7 @@ LEVELS: Final = 3
 """A directory of revisions, its folders, and their files."""
 _NEWLINE: Final = re.compile("\r\n?")
 
-P = ParamSpec("P")
 T = TypeVar("T")
-
-
-class DaemonThreads(Executor):
-    """Makes each call in a thread that the end of the process does not wait for: a read from a mount that hangs may never end."""
-
-    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Start a call."""
-        done: Future[T] = Future()
-
-        def run() -> None:
-            done.set_running_or_notify_cancel()  # it cannot be cancelled from here on
-            try:
-                done.set_result(fn(*args, **kwargs))
-            except BaseException as error:  # noqa: BLE001 -- the waiter gets it
-                done.set_exception(error)
-
-        Thread(target=run, daemon=True).start()
-        return done
-
-
-DAEMON_THREADS: Final = DaemonThreads()
 
 
 def read_text(path: Path, *, pipes: bool = False) -> str | None:

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from injector.errors import ConfigError, InjectorError, InternalError, RecentPodError, whereabouts
 from injector.istio.config import newer_istio
 from injector.metrics import Metrics, RevisionRow
-from injector.revisions.files import DAEMON_THREADS
+from injector.regularfiles import DAEMON_THREADS
 from injector.revisions.reports import LoadReport, RevisionState, failure_of, report_changes
 
 if TYPE_CHECKING:

@@ -27,7 +27,8 @@ from injector.errors import ConfigError, DataError, UsageError
 from injector.golang.json import load_json
 from injector.gotemplate.budget import DEFAULT_BUDGET, Rendering, use_meter
 from injector.istio.jinja.sandbox import Sandbox
-from injector.revisions.files import DAEMON_THREADS, TimedReads, required_text
+from injector.regularfiles import DAEMON_THREADS
+from injector.revisions.files import TimedReads, required_text
 from injector.upgrade.observation import FAILED, NO_DATA, PASSED, GateResult
 from injector.upgrade.state import GATEWAYS
 

@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import ssl
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
@@ -664,6 +665,22 @@ async def test_a_plugin_for_credentials_that_hangs_does_not_hold_up_requests_for
     assert {(error.reason, error.where) for error in errors} == {("credentials", str(api.kubeconfig))}
     monkeypatch.undo()
     assert await client.get(CONFIG_MAPS, "x") == {}
+
+
+HANGS = """
+import asyncio, threading
+from injector.cluster import client, kubeconfig
+
+client.LOGIN_TIMEOUT = 0.1
+kubeconfig.Kubeconfig.select_context = lambda _: threading.Event().wait()  # as a mount without its server
+asyncio.run(client.KubeClient(kubeconfig.Kubeconfig((), "c")).open())
+"""
+
+
+def test_a_kubeconfig_whose_read_hangs_does_not_keep_the_process_from_ending() -> None:
+    process = subprocess.run([sys.executable, "-c", HANGS], stderr=subprocess.PIPE, check=False, timeout=60)
+
+    assert b"they cannot be read within 0.1 s" in process.stderr
 
 
 def with_plugin(api: Api, script: str) -> KubeClient:

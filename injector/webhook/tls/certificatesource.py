@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ConfigError, InjectorError, detach
 from injector.memoryfiles import file_in_memory
-from injector.regularfiles import read_file
-from injector.revisions.files import DAEMON_THREADS, FileWatch, TimedReads
+from injector.regularfiles import DAEMON_THREADS, read_file
+from injector.revisions.files import FileWatch, TimedReads
 from injector.webhook.tls.certificate import Certificate, CertificateFiles, Pair, read_certificates, read_pair, trust
 
 if TYPE_CHECKING:
