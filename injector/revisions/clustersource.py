@@ -31,6 +31,7 @@ from injector.istio.frozen import frozen
 from injector.istio.labels import ISTIO_NAMESPACE, REVISION_LABEL
 from injector.istio.proxyconfig import ProxyConfigResource, ProxyConfigs, read_proxy_config_resource
 from injector.kube.objects import mapping_at
+from injector.kube.selectors import is_subdomain
 from injector.revisions.configmaps import istio_config_map, raw_revisions
 from injector.revisions.source import (
     ClusterFacts,
@@ -110,7 +111,7 @@ def shared_meshes(state: SourceState, namespaces: Collection[str]) -> dict[str, 
             Scope(CONFIG_MAPS, namespace, name=name, optional=True, watch_name=SHARED_MESH), shared_mesh
         )
         for namespace, name in sorted(named)
-        if namespace in namespaces
+        if namespace in namespaces and is_subdomain(name)
     }
 
 

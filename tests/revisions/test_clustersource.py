@@ -20,6 +20,7 @@ from injector.revisions.clustersource import (
     cluster_state,
     kubelet_version,
     openshift_annotations,
+    shared_meshes,
     watched_resources,
 )
 from injector.revisions.configmaps import IstioConfigMap, istio_config_map, raw_revisions
@@ -342,6 +343,15 @@ async def test_the_shared_mesh_config_that_istiod_is_told_of_is_watched() -> Non
         api.drop(CONFIG_MAPS, "shared", HOME)
         await asyncio.sleep(1.0)
         assert loader.report.revisions["a"].notes == ()
+
+
+@pytest.mark.parametrize("name", ["a,b", "a=b", "../a", "A", "a b", "a/b"])
+def test_a_name_that_no_config_map_has_is_not_asked_for(name: str) -> None:
+    values = json.dumps({"pilot": {"env": {"SHARED_MESH_CONFIG": name}}, "global": {"tag": "1.24.1"}})
+    state = cluster_state(remembered(*small_pair(values=values)))
+
+    assert [raw.name for raw in state.revisions] == ["default"]
+    assert not shared_meshes(state, [HOME])
 
 
 @in_fake_time
