@@ -12,7 +12,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from injector.cluster.client import Page
-from injector.cluster.resources import Resource, Scope
+from injector.cluster.resources import PODS, Resource, Scope
 from injector.cluster.session import Session
 from injector.errors import ClusterError, UsageError
 from injector.metrics import Metrics
@@ -25,7 +25,17 @@ from injector.upgrade.observation import GateResult
 from injector.upgrade.observe import Watches
 from injector.upgrade.plan import Key, Workload
 from injector.upgrade.run import Runner
-from injector.upgrade.state import ABORTED, COMPLETED, INCOMPLETE, MOVING, PAUSED, ROLLED_BACK, State, new_state
+from injector.upgrade.state import (
+    ABORTED,
+    COMPLETED,
+    INCOMPLETE,
+    MOVING,
+    PAUSED,
+    ROLLED_BACK,
+    SOAKING,
+    State,
+    new_state,
+)
 from injector.upgrade.store import UPGRADES, Store
 from injector.upgrade.tag import TagView, tag_data
 from tests.cluster.fakeapi import refusal
@@ -48,8 +58,12 @@ class Api(Fleet):
     broken: frozenset[str] = frozenset()
     expired: float = 0.0
     down: float = 0.0
+    stuck: float = 0.0
+    """Until this time of the loop, no rollout goes on."""
     failing: str = ""
     """The resource that cannot be listed: the API server answers with 503."""
+    list_seconds: float = 0.0
+    """How long a list of pods takes."""
     dry_run_seconds: float = 0.0
     rival: bool = False
     """Whether another runner restarts the other workloads while this one waits for the answer of its first restart."""
@@ -65,8 +79,9 @@ class Api(Fleet):
 
     def _roll(self, place: str, name: str) -> None:
         loop = asyncio.get_running_loop()
-        if loop.time() < self.down:
-            loop.call_later(self.down + ROLLOUT - loop.time(), self._roll, place, name)
+        waits_until = max(self.down, self.stuck)
+        if loop.time() < waits_until:
+            loop.call_later(waits_until + ROLLOUT - loop.time(), self._roll, place, name)
         else:
             super()._roll(place, name)
 
@@ -82,6 +97,7 @@ class Api(Fleet):
     async def page(self, scope: Scope, *, token: str = "", limit: int = 0) -> Page:
         if scope.resource.plural == self.failing:
             raise refusal("server", 503)
+        await asyncio.sleep(self.list_seconds * (scope.resource.plural == "pods"))
         return await super().page(scope, token=token, limit=limit)
 
     async def merge(self, resource: Resource, manifest: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
@@ -319,6 +335,21 @@ async def test_an_outage_does_not_count_for_the_timeout_of_a_restart(is_killed: 
 
 
 @in_fake_time
+async def test_steps_that_all_fail_do_not_count_for_the_timeout_of_a_restart() -> None:
+    """The runner lives, and stores its heartbeat and the error."""
+    run, loop = Run(fleet(), {"soak": "0s", "timeout": "60s"}), asyncio.get_running_loop()
+    task = asyncio.create_task(run.run())
+    await until(lambda: len(run.api.restarts) == 3, every=1)
+    run.api.failing, run.api.stuck = "endpointslices", loop.time() + 200.0
+    await asyncio.sleep(200)
+    assert (await run.store("").load()).heartbeat.error
+    run.api.failing = ""
+
+    state = await task
+    assert (state.phase, state.reason) == (COMPLETED, "")
+
+
+@in_fake_time
 async def test_a_restart_that_is_refused_for_a_moment_is_made_later() -> None:
     run = Run(fleet(broken=frozenset({"web-0"})), {"soak": "0s"})
     asyncio.get_running_loop().call_later(25, lambda: setattr(run.api, "broken", frozenset()))
@@ -443,6 +474,18 @@ async def test_a_runner_that_cannot_list_lives_and_a_rollback_moves_the_tag_all_
 
 
 @in_fake_time
+async def test_a_runner_restarts_nothing_before_its_first_lists_are_complete() -> None:
+    run = Run(fleet(list_seconds=25.0), {"soak": "0s"})
+    task = asyncio.create_task(run.run())
+    await asyncio.sleep(20)
+    stored = await run.store("").load()
+    assert (stored.dead_text(run.now()), stored.state and stored.state.cause) == ("", "NotObserved")
+    assert run.said[-1].reason == "pods: the first list is not complete"
+    assert (run.moved, run.api.restarts.total()) == ([], 0)
+    assert (await task).phase == COMPLETED
+
+
+@in_fake_time
 async def test_a_runner_lives_while_a_preflight_takes_long() -> None:
     run, ages = Run(fleet(dry_run_seconds=15.0), {"soak": "0s"}), list[float]()
     run.api.fill(30)
@@ -454,3 +497,22 @@ async def test_a_runner_lives_while_a_preflight_takes_long() -> None:
     assert max(ages) < 45
     assert (await task).phase == COMPLETED
     assert run.api.dry_runs == 30
+
+
+@in_fake_time
+async def test_the_restarts_that_new_pods_may_have_can_be_changed_in_a_soak() -> None:
+    run = Run(fleet(), {"soak": "10m", "gates": {"maxRestarts": 5}})
+    task = asyncio.create_task(run.run())
+    await until(lambda: bool(run.said) and run.said[-1].step == SOAKING, every=1)
+    key = next(key for key in run.api.objects if key[0] == "pods")
+    pod = run.api.objects[key]
+    restarts = [{"name": "istio-proxy", "restartCount": 4}]
+    run.api.put(PODS, {**pod, "status": {**pod["status"], "containerStatuses": restarts}})
+    await asyncio.sleep(60)
+    assert not task.done()
+
+    stored = run.api.objects["upgrades", "", "up"]
+    run.api.put(UPGRADES, {**stored, "spec": {**stored["spec"], "gates": {"maxRestarts": 3}}})
+    state = await asyncio.wait_for(task, 60)
+    assert (state.phase, state.cause) == (PAUSED, "PodsFailed")
+    assert "restarted 4 times" in state.reason
