@@ -152,7 +152,7 @@ class State:
         retries: the tokens of the marks of workloads that a user tries again, by workload; that of the wave does not count for them.
         restarting: the workloads that are being restarted. A workload is added before its restart, and removed when its pods are complete,
             so that every runner counts it for the limits, in the next wave and in a rollback too.
-        unavailable_before: those of them with pods that were not available before this run restarted them.
+        unavailable_before: those of them of which no pod was available before this run restarted them.
         injected_gateways: whether the last wave has workloads; else the wave before it is the last one.
         gateways: the Gateways that the upgrade has pinned, by namespace and name.
         sidecars: the names that the old and the new revision write into pods. A rollback needs no more of the new revision.

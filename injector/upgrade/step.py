@@ -52,8 +52,8 @@ performs the actions. ``_rules`` is the table of phases and steps: of the rules 
                              the survey finds work that is left                Incomplete
                              the survey finds none                             RolledBack
 
-To fail means to roll back if ``onFailure`` says so, and else to pause; a rollback pauses, and so does a failure only of workloads that were
-not available before.
+To fail means to roll back if ``onFailure`` says so, and else to pause; a rollback pauses, and so does a failure only of workloads of which
+no pod was available before.
 
 A runner may die at any moment, several may run, and the observation of workloads and pods may be old:
 
@@ -607,7 +607,7 @@ def _plan_restarts(inputs: StepInput, overdue: Sequence[ObservedWorkload], follo
     broken = {
         view.name
         for view in selected
-        if view.unavailable and not state.back and not is_of_run(upgrade, state, view.mark)
+        if 0 < view.desired <= view.unavailable and not state.back and not is_of_run(upgrade, state, view.mark)
     }
     unavailable_before = tuple(sorted((broken | {*state.unavailable_before}) & restarting.keys()))
     if not reason:
@@ -843,7 +843,7 @@ def _fail(inputs: StepInput, cause: str, reason: str) -> Transition:
 
 
 def _fail_for_workloads(inputs: StepInput, cause: str, faults: Mapping[str, str]) -> Transition:
-    """Fail because of workloads. To go back would repair none that was not available before, so that these alone pause the upgrade."""
+    """Fail because of workloads. To go back would repair none of which no pod was available before, so that these alone pause it."""
     name, before = inputs.upgrade.name, inputs.state.unavailable_before
     worse = [fault for workload, fault in faults.items() if workload not in before]
     if worse:
@@ -852,7 +852,7 @@ def _fail_for_workloads(inputs: StepInput, cause: str, faults: Mapping[str, str]
         view.name: f"`injector upgrade skip {name} {view.key.path}` and `injector upgrade resume {name}`"
         for view in inputs.observation.workloads
     }
-    why = "it was not available before the upgrade either: to go on without it, run"
+    why = "none of its pods was available before the upgrade either: to go on without it, run"
     return _pause(inputs, cause, _first([f"{fault}; {why} {commands[workload]}" for workload, fault in faults.items()]))
 
 

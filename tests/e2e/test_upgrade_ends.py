@@ -111,7 +111,7 @@ def test_workloads_that_were_broken_before_hold_up_no_other(world: World) -> Non
     assert (code, world.state("before")["phase"]) == (3, "Paused"), said
     reason = world.state("before")["reason"]
     assert reason.startswith("Deployment shop/old: ")
-    assert "; it was not available before the upgrade either: " in reason
+    assert "; none of its pods was available before the upgrade either: " in reason
     restarts = world.templates()
     assert {restarts[name_of(item)] for item in FLEET} == {2}
 

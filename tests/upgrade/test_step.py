@@ -316,7 +316,7 @@ def test_a_failure_pauses_or_rolls_back_and_says_why(
 
 
 BACK = upgrade(onFailure="Rollback")
-BROKEN = observation("a", unavailable=1, complete=False)
+BROKEN = observation("a", desired=2, unavailable=2, complete=False)
 
 
 @pytest.mark.parametrize(
@@ -324,7 +324,7 @@ BROKEN = observation("a", unavailable=1, complete=False)
     [
         ({"new": 1, "fault": "crashes"}, 0, "Deployment shop/a: crashes"),
         ({"new": 1, "rollout_fault": "it was given up"}, 0, "Deployment shop/a: it was given up"),
-        ({"new": 1}, 601, "Deployment shop/a: not complete after 600 s: pods left: 2, not available: 1"),
+        ({"new": 1}, 601, "Deployment shop/a: not complete after 600 s: pods left: 2, not available: 2"),
     ],
 )
 def test_a_workload_that_was_not_available_before_pauses_and_takes_nothing_back(
@@ -334,7 +334,7 @@ def test_a_workload_that_was_not_available_before_pauses_and_takes_nothing_back(
     view = replace(BROKEN, mark=MARK, **fields)
 
     after = step(BACK, begun, observed(view, now=NOW + later)).state
-    why = "it was not available before the upgrade either: to go on without it, run"
+    why = "none of its pods was available before the upgrade either: to go on without it, run"
     commands = "`injector upgrade skip up shop/Deployment/a` and `injector upgrade resume up`"
     assert (after.phase, after.reason) == (PAUSED, f"{reason}; {why} {commands}")
     tried = retry_workload(after, view.name, BACK, NOW + later, has_begun=True)
@@ -343,6 +343,12 @@ def test_a_workload_that_was_not_available_before_pauses_and_takes_nothing_back(
     both = step(BACK, begun, observed(view, observation("b", mark=MARK, new=2, fault="crashes"), now=NOW + later)).state
     assert (both.phase, both.reason) == (ROLLING_BACK, "rolling back: Deployment shop/b: crashes")
     assert (both.unavailable_before, begun.unavailable_before) == ((), (view.name,))
+
+
+def test_a_workload_that_had_an_available_pod_rolls_back() -> None:
+    begun = step(BACK, restarting(), observed(replace(BROKEN, desired=20, unavailable=19))).state
+    crash = observation("a", mark=MARK, old=0, new=20, desired=20, unavailable=20, complete=False, fault="crashes")
+    assert step(BACK, begun, observed(crash)).state.phase == ROLLING_BACK
 
 
 def test_a_workload_that_has_been_available_since_its_restart_rolls_back() -> None:
