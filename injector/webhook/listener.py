@@ -64,6 +64,7 @@ CONTINUE: Final = "100-continue"
 CHUNKED: Final = "chunked"
 _LINE_BREAK: Final = b"\r\n"
 _END_OF_HEAD: Final = 2 * _LINE_BREAK
+_TOO_LONG: Final = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
 class ConnectionState(Enum):
@@ -166,7 +167,7 @@ class Connection(web.RequestHandler):
                 self.close()  # after the answer; the data is dropped
         super().data_received(data)
         if self._framing.is_too_long:
-            self.abort()
+            self._refuse()
 
     def begin(self, request: web.BaseRequest) -> None:
         """Note that the head of a request is complete."""
@@ -210,6 +211,14 @@ class Connection(web.RequestHandler):
         """Close the connection at once."""
         if self.transport is not None:
             self.transport.abort()
+
+    def _refuse(self) -> None:
+        """Refuse a request that is too long without its body, and close the connection."""
+        if self.transport is None or self._is_answering:  # a part of the former answer may be still to come
+            self.abort()
+            return
+        self.transport.write(_TOO_LONG)
+        self.transport.close()
 
     def _enter(self, state: ConnectionState, timeout: float = math.inf) -> None:
         self.state, self.since = state, self._loop.time()

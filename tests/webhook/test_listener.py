@@ -568,7 +568,9 @@ def head_of(size: int) -> bytes:
 
 @pytest.mark.parametrize("before", [b"", b"\r\n", b"\r\n\r\n\r\n"])
 @pytest.mark.parametrize("step", [2**20, 1000, 7])
-async def test_a_head_that_is_too_long_ends_its_connection(served: Served, before: bytes, step: int) -> None:
+async def test_a_head_that_is_too_long_is_refused_and_ends_its_connection(
+    served: Served, before: bytes, step: int
+) -> None:
     """Also behind empty lines, which HTTP allows before a request, and however it is cut."""
     sent = before + head_of(limits.MAX_HEAD + 2 * len(LINE))
     client = await served.connect()
@@ -576,6 +578,7 @@ async def test_a_head_that_is_too_long_ends_its_connection(served: Served, befor
         for start in range(0, len(sent), step):
             client.writer.write(sent[start : start + step])
             await client.writer.drain()
+    assert (await client.reader.readuntil(b"\r\n")).startswith(b"HTTP/1.1 400 ")
     assert await client.has_ended()
     assert served.bodies == []
 
@@ -607,6 +610,7 @@ async def test_chunks_with_more_around_them_than_a_head_may_have_end_their_conne
     await until(served.receiving)
     client.writer.write(sent)
 
+    assert (await client.reader.readuntil(b"\r\n")).startswith(b"HTTP/1.1 400 ")
     assert await client.has_ended()
     assert served.bodies == []
 
