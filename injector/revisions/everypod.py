@@ -146,7 +146,7 @@ def _may_leave(node: n.BranchNode) -> bool:
 
 def _has_configuration(idents: tuple[str, ...]) -> bool:
     """Return whether the fields asked of the template's data are equal for all pods."""
-    return idents[:1] != () and idents[0] in _CONFIGURATION and idents[:2] not in _OF_PODS
+    return bool(idents) and idents[0] in _CONFIGURATION and idents[:2] not in _OF_PODS
 
 
 def _is_configuration(root: n.Node) -> bool:

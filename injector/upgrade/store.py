@@ -145,21 +145,22 @@ class Store:
         return await _tried_again(lambda: self._adopt(raw))
 
     async def _adopt(self, raw: Mapping[str, Any]) -> Stored:
+        wanted = read_upgrade(raw, where="")
         item = await find_object(self.client, UPGRADES, self.name)
         if item is None:
             await self._check_crd()
-            await self.check_rival(read_upgrade(raw, where=""))
+            await self.check_rival(wanted)
             manifest = {"apiVersion": API_VERSION, "kind": KIND, "metadata": raw["metadata"], "spec": raw["spec"]}
             return read_stored(await _check_definition(self.client.create(UPGRADES, manifest, manager=MANAGER)))
         stored = read_stored(item)
         if stored.state is None:
-            await self.check_rival(read_upgrade(raw, where=""))
+            await self.check_rival(wanted)
         elif stored.state.has_ended:
             return stored
         before, spec = item.get("spec") or {}, dict(raw["spec"])
         # A document without `run` does not undo the runs that --again asked for.
-        spec |= {"run": max(read_upgrade(raw, where="").run, stored.upgrade.run)} if "run" in (*spec, *before) else {}
-        fixed = _fixed_fields(spec, read_upgrade(raw, where=""))
+        spec |= {"run": max(wanted.run, stored.upgrade.run)} if "run" in (*spec, *before) else {}
+        fixed = _fixed_fields(spec, wanted)
         changed = [key for key, value in _fixed_fields(before, stored.upgrade).items() if value != fixed[key]]
         if changed and stored.is_under_way:
             hint = f"restore it, or run `injector upgrade abort {self.name}` first"
@@ -174,8 +175,9 @@ class Store:
         stored = await self.load()
         if stored.state is None or not stored.state.has_ended:
             return stored if raw is None else await self.adopt(raw)
-        await self.check_rival(stored.upgrade if raw is None else read_upgrade(raw, where=""))
-        run = max(stored.state.run + 1, stored.upgrade.run, 0 if raw is None else read_upgrade(raw, where="").run)
+        wanted = stored.upgrade if raw is None else read_upgrade(raw, where="")
+        await self.check_rival(wanted)
+        run = max(stored.state.run + 1, stored.upgrade.run, wanted.run)
         spec = {**(stored.item["spec"] if raw is None else raw["spec"]), "run": run}
         return read_stored(await self._replace_spec(stored.item, spec))
 

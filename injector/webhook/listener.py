@@ -105,7 +105,7 @@ class Framing:
 
     @property
     def is_too_long(self) -> bool:
-        """Whether the head is too long, or what is around the chunks. One read may have been received that is not read yet."""
+        """Whether the head is too long, or what is around the chunks. Of the chunks, one read may not be parsed yet."""
         if self._body is None:
             return self._received > limits.MAX_HEAD
         size = self._body.total_bytes
