@@ -62,8 +62,7 @@ One request, in ``webhook/``, then in ``injection/``::
             revisions.names:parse_path               /inject/NAME
             revisions.registry:Snapshot.resolve      the revision or tag NAME, and for a tag with weights the workload
         webhook.handler:InjectHandler._inject        the injection in its turn, in a worker thread:
-            webhook.queue:AdmissionQueue.turn        waits; fair between tenants; rejects early
-            webhook.queue:AdmissionQueue.run         calls in a worker thread:
+            webhook.queue:AdmissionQueue.run         waits; fair between tenants; rejects early; calls in a worker thread:
         webhook.handler:PendingInjection.run
             injection.pipeline:inject_pod
                 injection.pipeline:inject_admitted   the table of contents of one injection; what follows are its steps

@@ -459,9 +459,9 @@ class Stopwatch:
         self._laps: dict[str, float] = {}
 
     def lap(self, stage: str) -> None:
-        """End ``stage`` now; the next one begins."""
+        """End ``stage`` now; the next one begins. A stage may end twice: its times are added."""
         now = perf_counter()
-        self._laps[stage] = now - self._last
+        self._laps[stage] = self._laps.get(stage, 0.0) + now - self._last
         self._last = now
 
     def total(self) -> dict[str, float]:

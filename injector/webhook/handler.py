@@ -44,6 +44,8 @@ from injector.webhook.reading import JSON, Bodies, Reader, timeout_of
 from injector.webhook.shadow import Admission, InjectionOutcome, Shadows
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from injector.revisions.registry import Registry, Resolved, Snapshot
     from injector.revisions.verify import RecentPods
     from injector.webhook.lifecycle import Lifecycle
@@ -65,6 +67,8 @@ FAILURE_REASONS: Final[tuple[tuple[type[InjectorError], str], ...]] = (
 )
 """The ``reason`` of a failure in metrics and logs. The first class that matches counts."""
 OTHER_REASON: Final = "other"
+WAIT: Final = "wait"
+"""The stage of a request that waits for its turn, or for the other requests of its turn."""
 
 
 class PendingInjection(NamedTuple):
@@ -78,17 +82,20 @@ class PendingInjection(NamedTuple):
     facts: RequestFacts
     sampled: bool
 
-    def run(self, *, is_second: bool) -> tuple[InjectionOutcome, bool]:
+    def run(self, watch: Stopwatch, *, is_second: bool) -> tuple[InjectionOutcome, bool]:
         """Inject the pod. Return the result or the error, see ``inject_pod``, and whether the name of its token volume does not matter.
 
         That is found out for the second pod of a workload (``AnswerCache.is_second``).
         """
+        watch.lap(WAIT)
         revision, pod, name = self.resolved.revision, self.review.object, self.review.token_volume
         try:
             result = inject_pod(revision, pod, self.facts)
             return result, is_second and ignores_text(revision, pod, self.facts, name)
         except Exception as error:  # noqa: BLE001 -- every error is answered and counted
             return error, False
+        finally:
+            watch.lap("inject")
 
 
 @dataclass
@@ -151,7 +158,7 @@ class InjectHandler:
         answer = self._begin(raw_path, body, watch)
         if isinstance(answer, ReviewAnswer):
             return answer
-        return self._finish(answer, *answer.run(is_second=self._is_second(answer)), watch)
+        return self._finish(answer, *answer.run(watch, is_second=self._is_second(answer)), watch)
 
     def _is_second(self, injection: PendingInjection) -> bool:
         return self.cache.is_second(injection.snapshot, injection.key, injection.review.token_volume)
@@ -193,14 +200,22 @@ class InjectHandler:
     async def _inject(self, injection: PendingInjection, deadline: float, watch: Stopwatch) -> ReviewAnswer:
         """Inject a pod in its turn, in a thread. Raises Refusal if the queue rejects it."""
         tenant = Tenant(injection.resolved.revision.name, injection.review.namespace)
+        known: list[ReviewAnswer] = []
+
+        def begin() -> Callable[[], tuple[InjectionOutcome, bool]] | None:
+            # An equal request may have been answered while this one waited.
+            answer = self._find_cached(injection.snapshot, injection.key, injection.review)
+            if answer is None:
+                return partial(injection.run, watch, is_second=self._is_second(injection))
+            known.append(answer)
+            return None
+
         try:
-            async with self.queue.turn(tenant, len(injection.body), deadline):
-                watch.lap("wait")
-                # An equal request may have been answered while this one waited.
-                if (answer := self._find_cached(injection.snapshot, injection.key, injection.review)) is not None:
-                    return answer
-                run = partial(injection.run, is_second=self._is_second(injection))
-                return self._finish(injection, *await self.queue.run(run), watch)
+            outcome = await self.queue.run(tenant, len(injection.body), begin, deadline)
+            if outcome is None:
+                return known[0]
+            watch.lap(WAIT)
+            return self._finish(injection, *outcome, watch)
         except Refusal:
             raise
         except Exception as error:  # noqa: BLE001 -- every error is answered and counted
@@ -214,7 +229,6 @@ class InjectHandler:
         watch: Stopwatch,
     ) -> ReviewAnswer:
         review, resolved = injection.review, injection.resolved
-        watch.lap("inject")
         if isinstance(result, Exception):
             answer = self._answer_error(review, result, resolved)
         else:

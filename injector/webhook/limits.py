@@ -28,6 +28,10 @@ SMALL_BODY: Final = 64 * 1024
 # Injections.
 THREADS: Final = 3
 """A slow tenant keeps one busy, a slow revision two, and one is free for the others. Each may use the memory of a template's budget."""
+TURN: Final = 0.002
+"""Seconds of a turn within which a thread begins injections: three of usual pods."""
+TURN_REQUESTS: Final = 8
+"""Of a turn."""
 MAX_TENANTS: Final = 4096
 """Pairs of a revision and a namespace whose used time is known."""
 MAX_CACHED: Final = 16 * 1024 * 1024

@@ -9,9 +9,9 @@ import itertools
 import json
 import logging
 import math
+import threading
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -415,13 +415,12 @@ async def test_a_rejected_request_is_told_to_try_again(
     client_of: ClientFactory, collector: CollectorRegistry, core: Core, reason: str, status: int
 ) -> None:
     class Full(AdmissionQueue):
-        @asynccontextmanager
-        async def turn(self, tenant: Tenant, size: int, deadline: float = math.inf) -> AsyncIterator[None]:
+        async def run(self, tenant: Tenant, size: int, begin: Any, deadline: float = math.inf) -> Any:
             assert tenant == Tenant("1-24", "shop")
+            assert callable(begin)
             assert size > len("{}")
             assert deadline - self.clock() == pytest.approx(7.0, abs=5.0)
             raise Rejected(reason)
-            yield
 
     client = await client_of(queue=Full())
 
@@ -450,8 +449,12 @@ async def test_a_request_whose_deadline_passes_in_the_queue_is_not_injected(
     queue = AdmissionQueue(threads=1)
     client = await client_of(queue=queue)
 
-    async with queue.turn(Tenant("default", "other"), 1):
-        late = await client.post("/inject?timeout=1ms", json=make_review())
+    end = threading.Event()
+    holder = asyncio.create_task(queue.run(Tenant("default", "other"), 1, lambda: partial(end.wait, 20.0)))
+    await asyncio.sleep(0)
+    late = await client.post("/inject?timeout=1ms", json=make_review())
+    end.set()
+    await holder
 
     assert (late.status, core.calls) == (503, [])
     assert failures(collector, "deadline") == 1

@@ -4,58 +4,103 @@ from __future__ import annotations
 
 import asyncio
 import math
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor, Future
+from functools import partial
+from typing import Any, Final
 
 import pytest
 
 from injector.webhook.queue import DEADLINE, OVERLOAD, AdmissionQueue, Rejected, Tenant
 from tests.webhook.conftest import Clock
 
+LIMIT: Final = 20.0
+SLOW: Final = 0.01
+"""Seconds of a request after which no other one begins in the same turn."""
+PASSES: Final = 4
+"""Passes of the event loop after which a queue has seen the end of a turn."""
+
 
 def of(namespace: str, revision: str = "1-24") -> Tenant:
     return Tenant(revision, namespace)
 
 
-class Work:
-    """Requests that take turns, each ``seconds`` long. Notes their order."""
+class Pool(Executor):
+    """A pool whose threads do nothing until a test lets them. ``turns`` are the turns in progress, each with a call that makes it."""
 
-    def __init__(self, seconds: float = 0.01, *, threads: int = 1, **bounds: int) -> None:
-        self.clock = Clock()
-        self.queue = AdmissionQueue(**bounds, threads=threads, clock=self.clock)
+    def __init__(self) -> None:
+        self.turns: list[tuple[Future[Any], Callable[[], Any]]] = []
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        turn = Future[Any]()
+        self.turns.append((turn, partial(fn, *args, **kwargs)))
+        return turn
+
+    async def end(self, index: int = 0) -> None:
+        """Make a turn, and let the queue see its end."""
+        turn, call = self.turns.pop(index)
+        turn.set_result(call())
+        for _ in range(PASSES):
+            await asyncio.sleep(0)
+
+
+class Work:
+    """Requests that take ``seconds`` of the clock each. Notes their order."""
+
+    def __init__(self, seconds: float = SLOW, *, threads: int = 1, **bounds: int) -> None:
+        self.clock, self.pool = Clock(), Pool()
+        self.queue = AdmissionQueue(**bounds, threads=threads, pool=self.pool, clock=self.clock)
         self.seconds = seconds
         self.order: list[str] = []
+        self.turns: list[int] = []
+        """The number of requests that each turn reached."""
 
-    async def one(self, namespace: str = "a", *, size: int = 1, remaining: float = math.inf) -> None:
-        async with self.queue.turn(of(namespace), size, self.clock.now + remaining):
-            await asyncio.sleep(0)
+    async def one(self, namespace: str = "a", *, size: int = 1, remaining: float = math.inf, note: str = "") -> None:
+        def inject() -> None:
             self.clock.now += self.seconds
-            self.order.append(namespace)
+            self.order.append(note or namespace)
+
+        await self.queue.run(of(namespace), size, lambda: inject, self.clock.now + remaining)
 
     def start(self, *namespaces: str, size: int = 1) -> list[asyncio.Task[None]]:
         return [asyncio.create_task(self.one(namespace, size=size)) for namespace in namespaces]
 
-    async def held(self, *namespaces: str, size: int = 1) -> tuple[asyncio.Event, list[asyncio.Task[None]]]:
-        """Let requests wait behind one that has its turn until the event is set."""
-        go = asyncio.Event()
-
-        async def hold() -> None:
-            async with self.queue.turn(of("held"), 1):
-                await go.wait()
-
-        tasks = [asyncio.create_task(hold()), *self.start(*namespaces, size=size)]
+    async def held(self, *namespaces: str, size: int = 1) -> list[asyncio.Task[None]]:
+        """Let requests wait behind one that has its turn until the pool ends it."""
+        holder = asyncio.create_task(self.queue.run(of("held"), 1, lambda: lambda: None))
+        tasks = [holder, *self.start(*namespaces, size=size)]
         await asyncio.sleep(0)
         assert self.queue.waiting() == len(namespaces)
-        return go, tasks
+        return tasks
 
-    async def run(self, tasks: list[asyncio.Task[None]]) -> None:
-        async with asyncio.timeout(20.0):
+    async def run(self, tasks: Iterable[asyncio.Task[None]]) -> None:
+        """Let the pool work until all tasks have ended."""
+        await asyncio.sleep(0)
+        while self.pool.turns:
+            before = len(self.order)
+            await self.pool.end()
+            self.turns.append(len(self.order) - before)
+        async with asyncio.timeout(LIMIT):
             await asyncio.gather(*tasks)
 
 
 async def test_a_single_request_does_not_wait() -> None:
-    turn = AdmissionQueue().turn(of("a"), 1).__aenter__()
+    work = Work()
+    task = asyncio.create_task(work.one())
 
-    with pytest.raises(StopIteration):
-        turn.send(None)
+    await asyncio.sleep(0)
+
+    assert (len(work.pool.turns), work.queue.waiting()) == (1, 0)
+    await work.run([task])
+
+
+async def test_the_threads_of_a_queue_return_results() -> None:
+    queue = AdmissionQueue()
+
+    results = await asyncio.gather(*(queue.run(of("a"), 1, lambda: threading.get_ident) for _ in range(20)))
+
+    assert threading.get_ident() not in results
 
 
 async def test_namespaces_take_turns_however_many_requests_one_of_them_has() -> None:
@@ -68,21 +113,15 @@ async def test_namespaces_take_turns_however_many_requests_one_of_them_has() -> 
 
 async def test_within_a_namespace_the_first_request_goes_first() -> None:
     work = Work()
-    done: list[int] = []
 
-    async def numbered(number: int) -> None:
-        async with work.queue.turn(of("a"), 1):
-            await asyncio.sleep(0)
-            done.append(number)
+    await work.run([asyncio.create_task(work.one(note=str(number))) for number in range(6)])
 
-    await work.run([asyncio.create_task(numbered(number)) for number in range(6)])
-
-    assert done == list(range(6))
+    assert "".join(work.order) == "012345"
 
 
 async def test_one_namespace_takes_half_of_the_places_and_leaves_room_for_others() -> None:
     work = Work(max_waiting=8)
-    go, tasks = await work.held(*"aaaa")
+    tasks = await work.held(*"aaaa")
 
     with pytest.raises(Rejected) as caught:
         await work.one("a")
@@ -91,9 +130,6 @@ async def test_one_namespace_takes_half_of_the_places_and_leaves_room_for_others
     with pytest.raises(Rejected):
         await work.one("b")
     tasks += work.start("c")
-    await asyncio.sleep(0)
-    go.set()
-
     await work.run(tasks)
     assert caught.value.reason == OVERLOAD
     assert "".join(work.order) == "abcabaa"
@@ -101,14 +137,11 @@ async def test_one_namespace_takes_half_of_the_places_and_leaves_room_for_others
 
 async def test_one_namespace_cannot_fill_the_queue_with_large_reviews() -> None:
     work = Work(max_bytes=100)
-    go, tasks = await work.held("a", size=50)
+    tasks = await work.held("a", size=50)
 
     with pytest.raises(Rejected) as caught:
         await work.one("a", size=10)
     tasks += work.start("b", size=40)
-    await asyncio.sleep(0)
-    go.set()
-
     await work.run(tasks)
     assert caught.value.reason == OVERLOAD
     assert work.order == ["a", "b"]
@@ -116,8 +149,7 @@ async def test_one_namespace_cannot_fill_the_queue_with_large_reviews() -> None:
 
 async def test_a_review_larger_than_the_bound_waits_if_nothing_else_does() -> None:
     work = Work(max_bytes=10)
-    go, tasks = await work.held("a", size=50)
-    go.set()
+    tasks = await work.held("a", size=50)
 
     await work.run(tasks)
 
@@ -128,27 +160,23 @@ async def test_a_request_that_cannot_meet_its_deadline_is_rejected_at_once() -> 
     work = Work(seconds=0.2)
     for _ in range(200):
         await work.run(work.start("a"))
-    go, tasks = await work.held(*"aaaaa")
+    tasks = await work.held(*"aaaaa")
 
     with pytest.raises(Rejected) as caught:
         await work.one("a", remaining=1.5)
     # Another namespace is served after one more request of the first.
     tasks.append(asyncio.create_task(work.one("b", remaining=0.7)))
     tasks.append(asyncio.create_task(work.one("a", remaining=2.2)))
-    await asyncio.sleep(0)
-    go.set()
-
     await work.run(tasks)
     assert caught.value.reason == DEADLINE
 
 
 async def test_a_request_whose_deadline_passed_while_it_waited_is_rejected() -> None:
     work = Work()
-    go, tasks = await work.held()
+    tasks = await work.held()
     late = asyncio.create_task(work.one(remaining=5.0))
     await asyncio.sleep(0)
     work.clock.now = 5.0
-    go.set()
 
     with pytest.raises(Rejected) as caught:
         await work.run([*tasks, late])
@@ -157,54 +185,93 @@ async def test_a_request_whose_deadline_passed_while_it_waited_is_rejected() -> 
 
 async def test_a_cancelled_request_loses_its_place() -> None:
     work = Work()
-    go, tasks = await work.held(*"aab")
+    tasks = await work.held(*"aab")
     tasks[1].cancel()
     tasks[3].cancel()
     await asyncio.sleep(0)
     assert work.queue.waiting() == 1
-    go.set()
 
-    await asyncio.wait(tasks)
+    await work.run([tasks[0], tasks[2]])
     assert work.order == ["a"]
 
 
-async def test_a_request_that_was_cancelled_a_moment_ago_gets_no_turn() -> None:
-    work = Work()
-    async with work.queue.turn(of("held"), 1):
-        tasks = work.start("a", "b")
-        await asyncio.sleep(0)
-        tasks[0].cancel()
-
-    async with asyncio.timeout(20.0):
-        await asyncio.wait(tasks)
-    assert (work.order, work.queue.waiting()) == (["b"], 0)
+def fail() -> Any:
+    raise ValueError("x")
 
 
-async def test_an_error_within_a_turn_ends_it() -> None:
-    queue = AdmissionQueue(threads=1)
+@pytest.mark.parametrize("begin", [fail, lambda: fail])
+async def test_an_error_is_that_of_its_request_alone(begin: Callable[[], Callable[[], None]]) -> None:
+    work = Work(0.0)
+    (holder,) = await work.held()
+    failing = asyncio.create_task(work.queue.run(of("a"), 1, begin))
 
     with pytest.raises(ValueError, match="x"):
-        async with queue.turn(of("a"), 1):
-            raise ValueError("x")
+        await work.run([holder, *work.start("a"), failing])
 
-    async with asyncio.timeout(20.0), queue.turn(of("a"), 1):
-        pass
+    assert (work.order, work.queue.waiting()) == (["a"], 0)
 
 
-@pytest.mark.parametrize("passes", range(4))
-async def test_a_request_that_is_cancelled_about_when_its_turn_comes_passes_it_on(passes: int) -> None:
+async def test_the_turn_of_a_cancelled_request_ends_with_its_thread() -> None:
     work = Work()
-    go, (holder, first, second) = await work.held("a", "b")
-    asyncio.get_running_loop().call_soon(go.set)
+    holder, first = await work.held("held")
+
+    holder.cancel()
+    await asyncio.sleep(0)
+    assert work.queue.waiting() == 1
+
+    await work.run([first])
+    assert holder.cancelled()
+
+
+async def test_a_request_that_needs_no_thread_any_more_has_no_result() -> None:
+    work = Work()
+    (holder,) = await work.held()
+    waiting = asyncio.create_task(work.queue.run(of("a"), 1, lambda: None))
+
+    await work.run([holder, waiting])
+
+    assert (waiting.result(), work.turns) == (None, [0])
+
+
+async def test_quick_requests_of_a_tenant_share_turns_and_slow_ones_do_not() -> None:
+    quick, slow = Work(0.0), Work(SLOW)
+    for work in (quick, slow):
+        await work.run(await work.held(*"a" * 10))
+
+    assert quick.order == slow.order == ["a"] * 10
+    assert (max(quick.turns) > 1, max(slow.turns)) == (True, 1)
+
+
+async def test_requests_that_a_turn_did_not_reach_keep_their_places() -> None:
+    work = Work(SLOW)
+    tasks = [asyncio.create_task(work.one(note=str(number))) for number in range(9)]
+    await asyncio.sleep(0)
+    await work.pool.end()
+    await work.pool.end()
+    assert work.queue.waiting() == 0
+    tasks[5].cancel()
+    await work.pool.end()
+    tasks += work.start("b")
+
+    await work.run(task for task in tasks if not task.cancelling())
+
+    assert "".join(work.order) == "0123b4678"
+
+
+@pytest.mark.parametrize(("passes", "order"), [(0, "bc"), (1, "bc"), (2, "bc"), (3, "bc"), (PASSES, "abc")])
+async def test_a_request_that_is_cancelled_about_when_its_turn_comes_passes_it_on(passes: int, order: str) -> None:
+    work = Work()
+    holder, first, second = await work.held("a", "b")
+    ending = asyncio.create_task(work.pool.end())
 
     for _ in range(passes):
         await asyncio.sleep(0)
     first.cancel()
-    async with asyncio.timeout(20.0):
-        await asyncio.gather(holder, first, second, return_exceptions=True)
-        await work.one("c")
+    await ending
+    await work.run([holder, second, *work.start("c")])
 
-    assert work.order == [*([] if first.cancelled() else ["a"]), "b", "c"]
+    assert first.cancelled()
+    assert "".join(work.order) == order  # a turn that has begun goes on
     assert work.queue.waiting() == 0
 
 
@@ -212,10 +279,8 @@ class Threads:
     """Requests of a queue with several threads, each of which has its turn until ``end``."""
 
     def __init__(self, threads: int = 3) -> None:
-        self.clock = Clock()
-        self.queue = AdmissionQueue(threads=threads, clock=self.clock)
-        self.running: dict[Tenant, asyncio.Event] = {}
-        self.order: list[str] = []
+        self.work = Work(threads=threads)
+        self.running: list[Tenant] = []
         self._tasks: list[asyncio.Task[None]] = []
 
     async def add(self, *tenants: Tenant) -> None:
@@ -223,23 +288,28 @@ class Threads:
         await asyncio.sleep(0)
 
     async def _one(self, tenant: Tenant) -> None:
-        async with self.queue.turn(tenant, 1):
-            self.order.append(tenant.namespace)
-            end = self.running[tenant] = asyncio.Event()
-            await end.wait()
-            del self.running[tenant]
+        def inject() -> None:
+            self.work.clock.now += self.work.seconds
+            self.work.order.append(tenant.namespace)
 
-    async def end(self, tenant: Tenant, seconds: float = 0.0) -> None:
-        """End a turn, after so many seconds of the clock."""
-        self.clock.now += seconds
-        self.running[tenant].set()
-        for _ in range(3):
-            await asyncio.sleep(0)
+        def begin() -> Callable[[], None]:
+            if tenant not in self.running:
+                self.running.append(tenant)
+            return inject
+
+        await self.work.queue.run(tenant, 1, begin)
+
+    async def end(self, tenant: Tenant, seconds: float = SLOW) -> None:
+        """End a turn, in which one request took so many seconds."""
+        self.work.seconds = seconds
+        index = self.running.index(tenant)
+        del self.running[index]
+        await self.work.pool.end(index)
 
     async def drain(self) -> None:
-        async with asyncio.timeout(20.0):
-            while self.running:
-                await self.end(next(iter(self.running)))
+        while self.running:
+            await self.end(self.running[0])
+        async with asyncio.timeout(LIMIT):
             await asyncio.gather(*self._tasks)
 
 
@@ -248,21 +318,21 @@ async def test_a_tenant_has_one_thread_and_leaves_the_others_to_other_tenants() 
 
     await threads.add(of("slow"), of("slow"), of("slow"), of("quick"))
 
-    assert list(threads.running) == [of("slow"), of("quick")]
+    assert threads.running == [of("slow"), of("quick")]
     await threads.drain()
-    assert threads.order == ["slow", "quick", "slow", "slow"]
+    assert threads.work.order == ["slow", "quick", "slow", "slow"]
 
 
 async def test_a_revision_leaves_a_thread_to_other_revisions() -> None:
     threads = Threads()
 
     await threads.add(of("a"), of("b"), of("c"), of("d"))
-    assert list(threads.running) == [of("a"), of("b")]
+    assert threads.running == [of("a"), of("b")]
     await threads.add(of("a", "1-30"))
 
-    assert list(threads.running) == [of("a"), of("b"), of("a", "1-30")]
+    assert threads.running == [of("a"), of("b"), of("a", "1-30")]
     await threads.drain()
-    assert threads.order == ["a", "b", "a", "c", "d"]
+    assert threads.work.order == ["a", "b", "a", "c", "d"]
 
 
 async def test_the_tenant_that_used_least_time_goes_next() -> None:
@@ -274,7 +344,7 @@ async def test_the_tenant_that_used_least_time_goes_next() -> None:
         await threads.end(of("quick"), 0.01)
 
     await threads.drain()
-    assert threads.order == ["slow", "quick", "quick", "quick", "slow", "slow", "slow"]
+    assert threads.work.order == ["slow", "quick", "quick", "quick", "slow", "slow", "slow"]
 
 
 async def test_a_tenant_that_comes_later_has_no_time_saved_up() -> None:
@@ -288,7 +358,7 @@ async def test_a_tenant_that_comes_later_has_no_time_saved_up() -> None:
         await threads.end(of(name), 1.0)
     await threads.drain()
 
-    assert threads.order == ["first", "first", "first", "later", "first", "later", "later"]
+    assert threads.work.order == ["first", "first", "first", "later", "first", "later", "later"]
 
 
 async def test_the_time_of_a_tenant_is_forgotten_once_the_queue_is_empty() -> None:
@@ -299,4 +369,4 @@ async def test_the_time_of_a_tenant_is_forgotten_once_the_queue_is_empty() -> No
     await threads.add(of("held"), of("slow"), of("quick"))
     await threads.drain()
 
-    assert threads.order == ["slow", "held", "slow", "quick"]
+    assert threads.work.order == ["slow", "held", "slow", "quick"]

@@ -8,9 +8,11 @@ import logging
 import os
 import signal
 import ssl
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -358,11 +360,12 @@ async def test_how_many_wait_is_seen_by_every_scrape(webhook_server: Server, col
     async with running(LISTENERS, webhook_server) as server:
         assert collector.get_sample_value("injector_requests_waiting") == 0
         tenant = Tenant("1-24", "shop")
-        async with webhook_server.handler.queue.turn(tenant, 1):
-            task = asyncio.create_task(webhook_server.handler.queue.turn(tenant, 1).__aenter__())
-            await asyncio.sleep(0)
-            assert collector.get_sample_value("injector_requests_waiting") == 1
-            task.cancel()
+        queue, end = webhook_server.handler.queue, threading.Event()
+        tasks = [asyncio.create_task(queue.run(tenant, 1, lambda: partial(end.wait, LIMIT))) for _ in range(2)]
+        await asyncio.sleep(0)
+        assert collector.get_sample_value("injector_requests_waiting") == 1
+        end.set()
+        await asyncio.gather(*tasks)
         await server.end()
 
 
