@@ -337,8 +337,10 @@ def _check_volumes(
         if len(volume) <= _KEYS and _SIMPLE_VOLUME.issuperset(volume):
             continue
         name = volume.get("name", "")
+        if before.get(name) == volume:
+            continue
         known = _SOURCES.keys() | _OTHER_SOURCES | (_NEWER_SOURCES & sent.get(name, _NOTHING).keys())
-        sources = [key for key in volume if key in known] if before.get(name) != volume else []
+        sources = [key for key in volume if key in known]
         for source in sources[1:]:
             faults.append(
                 Fault(

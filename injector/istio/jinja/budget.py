@@ -24,6 +24,8 @@ MAX_BITS: Final = 256
 _TEXT_PER_STEP: Final = 256
 _POINTER_SIZE: Final = 8
 _MAX_CHARACTER_SIZE: Final = 4
+_SHORT: Final = 64
+"""Characters of a text that takes no more memory than the Python object of any text."""
 SEQUENCES: Final = (list, tuple)
 """For ``isinstance``: ``list | tuple`` would be made again for each call, which takes ten times as long."""
 _FIXED: Final = (bool, type(None), float)
@@ -37,11 +39,16 @@ def check_value_size(size: int) -> None:
 
 
 def charge(value: _T) -> _T:
-    """Count the memory of a new value and return it; its items were counted before."""
+    """Count the memory of a new value and return it; its items were counted before.
+
+    Short texts are not counted: each is made by a step, and steps are limited.
+    """
     if isinstance(value, str):
-        if len(value) > MAX_SIZE:
-            check_value_size(len(value))
-        reserve(len(value) if value.isascii() else _MAX_CHARACTER_SIZE * len(value))
+        size = len(value)
+        if size <= _SHORT and value.isascii():
+            return value
+        check_value_size(size)
+        reserve(size if value.isascii() else _MAX_CHARACTER_SIZE * size)
     elif isinstance(value, SEQUENCES):
         check_value_size(len(value))
         reserve(_POINTER_SIZE * len(value))
