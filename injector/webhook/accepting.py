@@ -5,7 +5,8 @@ their TLS handshakes and connect again, an API server would wait for a thousand 
 that wait for the end of their own connection before they open the next one delay only each other.
 
 A TLS handshake costs memory and time, so it begins when the client's hello is complete. Until then the hello stays in the kernel. Clients
-that send junk, or half a hello, take only a file descriptor, and no place from those that shake hands.
+that send junk, or half a hello, take only a file descriptor, and no place from those that shake hands. A hello that announces more than one
+record is refused, because OpenSSL takes memory for the announced length.
 
 Between the beginnings of two connections, the event loop makes some passes without one, which answer requests on other connections. Without
 them, each pass would have parts of several handshakes, and a request takes three passes.
@@ -32,6 +33,9 @@ _NO_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOM
 
 # The head of a TLS record: its type, major and minor version, and the length of what follows (RFC 8446, 5.1).
 _RECORD: Final = struct.Struct("!BBBH")
+# What follows in a handshake: the type of a message, in one byte, and its length, in three (RFC 8446, 4).
+_MESSAGE: Final = struct.Struct("!I")
+_CLIENT_HELLO: Final = 1
 _HANDSHAKE: Final = 22
 _HANDSHAKE_BYTE: Final = bytes([_HANDSHAKE])
 _MAJOR: Final = 3
@@ -39,10 +43,11 @@ _LARGEST_RECORD: Final = 2**14
 
 
 class Accepted(NamedTuple):
-    """A connection that was accepted at a time of the event loop."""
+    """A connection that was accepted at a time of the event loop. ``hello`` is the size of its first TLS record; 0 if not known."""
 
     since: float
     sock: socket.socket
+    hello: int = 0
 
 
 class Acceptor:
@@ -126,9 +131,7 @@ class Acceptor:
 
     def _read_head(self, sock: socket.socket) -> None:
         """Wait for the rest of the first record, unless it is not the beginning of a TLS handshake."""
-        head = b""
-        with suppress(OSError):
-            head = sock.recv(_RECORD.size, socket.MSG_PEEK)
+        head = _peek(sock, _RECORD.size)
         size = _size_of_hello(head)
         if size:
             self._call_with_bytes(sock, size, self._enqueue)
@@ -138,10 +141,15 @@ class Acceptor:
             self._drop_without_hello(sock)
 
     def _enqueue(self, sock: socket.socket) -> None:
-        """Let a connection wait for its turn."""
+        """Let a connection wait for its turn, unless its first record is not one hello or the beginning of one."""
+        head = _peek(sock, _RECORD.size + _MESSAGE.size)
+        is_known = len(head) == _RECORD.size + _MESSAGE.size  # else the kernel does not wait, or the client has left
+        if is_known and not _begins_hello(head):
+            self._drop_without_hello(sock)
+            return
         self._loop.remove_reader(sock)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
-        self._waiting.append(Accepted(self._without_hello.pop(sock), sock))
+        self._waiting.append(Accepted(self._without_hello.pop(sock), sock, _size_of_hello(head) if is_known else 0))
         if not self._is_serving:
             self._serve_newest()
 
@@ -192,9 +200,25 @@ class Acceptor:
             self._drop_without_hello(sock)
 
 
+def _peek(sock: socket.socket, size: int) -> bytes:
+    """Return at most so many of the unread bytes of a connection."""
+    with suppress(OSError):
+        return sock.recv(size, socket.MSG_PEEK)
+    return b""
+
+
+def _begins_hello(head: bytes) -> bool:
+    """Return whether a record has nothing but a hello, or the beginning of a hello that is no longer than a record may be."""
+    message: int
+    (message,) = _MESSAGE.unpack_from(head, _RECORD.size)
+    kind, announced = divmod(message, 2**24)
+    length = _size_of_hello(head) - _RECORD.size - _MESSAGE.size
+    return kind == _CLIENT_HELLO and length <= announced <= _LARGEST_RECORD
+
+
 def _size_of_hello(head: bytes) -> int:
     """Return the size of the record that begins a TLS handshake, or 0 if the bytes do not begin one."""
     if len(head) < _RECORD.size:
         return 0
-    kind, major, _, length = _RECORD.unpack(head)
+    kind, major, _, length = _RECORD.unpack_from(head)
     return _RECORD.size + length if (kind, major) == (_HANDSHAKE, _MAJOR) and 0 < length <= _LARGEST_RECORD else 0

@@ -5,6 +5,7 @@ request and for writing a response, and tracks which connections are idle:
 
 - At the limit, a new connection replaces the one that has been idle for longest, answered or not. A connection with a request in the
   handler is never closed for another one.
+- Few TLS handshakes may be in the middle of what follows the client's hello: OpenSSL takes memory for the length that a message announces.
 - What is not the body of a request has a limit, and a client that does not wait for its answer gets no other one.
 - At the end of a drain each connection is closed once it is idle. aiohttp's own shutdown stops reading on all connections at once, which
   would lose requests that were sent, but not read.
@@ -18,6 +19,7 @@ import select
 import socket
 from asyncio import sslproto
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from enum import Enum, auto
 from functools import partial
 from types import MappingProxyType
@@ -277,6 +279,29 @@ async def send_continue(request: web.BaseRequest) -> None:
         request.writer.output_size = 0
 
 
+class HandshakeSocket(socket.socket):
+    """The socket of a TLS handshake. It reads the client's hello, and what follows only if ``may_continue`` returns True.
+
+    asyncio reads by ``recv_into``. If that raises BlockingIOError, it tries again in its next pass.
+    """
+
+    def __init__(self, accepted: Accepted, may_continue: Callable[[], bool]) -> None:
+        sock = accepted.sock
+        super().__init__(sock.family, sock.type, sock.proto, fileno=sock.detach())
+        self._unread_hello = accepted.hello
+        self._may_continue = may_continue
+
+    def recv_into(self, buffer: Any, nbytes: int = 0, flags: int = 0) -> int:
+        """Read into a buffer. Raises BlockingIOError if the handshake may not continue yet."""
+        if self._unread_hello:
+            nbytes = min(len(buffer), self._unread_hello)
+        elif not self._may_continue():
+            raise BlockingIOError
+        size = super().recv_into(buffer, nbytes, flags)
+        self._unread_hello = max(self._unread_hello - size, 0)
+        return size
+
+
 class Listener:
     """Serves one port.
 
@@ -302,6 +327,8 @@ class Listener:
         self._max_handshakes = max_handshakes
         # By task, which ends with the handshake, the oldest first.
         self.handshakes: dict[asyncio.Task[Any], Accepted] = {}
+        # Those whose client has sent more than its hello, and not all, the first of these first.
+        self._continued: dict[asyncio.Task[Any], None] = {}
         self.open: set[Connection] = set()
         self._check: asyncio.TimerHandle | None = None
         self._acceptor = Acceptor(self._serve, limit)
@@ -355,6 +382,7 @@ class Listener:
         if self._check is not None:
             self._check.cancel()
         for task in tuple(self.handshakes):
+            self._forget(task)
             task.cancel()
         runner = web.ServerRunner(self.server, shutdown_timeout=limits.CLEANUP)
         await runner.setup()
@@ -370,23 +398,34 @@ class Listener:
     async def _shake_hands(self, accepted: Accepted) -> None:
         """Serve an accepted connection until the end of its handshake. If that fails, free its objects."""
         loop, task, sock = asyncio.get_running_loop(), asyncio.current_task(), accepted.sock
-        connection = Connection(self, task)
-        tls = self._tls
+        assert task is not None  # noqa: S101 -- a coroutine has one, for the type checker
+        connection, is_stalled = Connection(self, task), False
+        deadline, tls = accepted.since + limits.HANDSHAKE_TIMEOUT, self._tls
         if tls:
-            remaining = accepted.since + limits.HANDSHAKE_TIMEOUT - loop.time()
-            tls = {**tls, "ssl_handshake_timeout": max(remaining, _LEAST_TIMEOUT)}
+            sock = HandshakeSocket(accepted, partial(self._may_continue, task))
+            self.handshakes[task] = accepted._replace(sock=sock)
+            tls = {**tls, "ssl_handshake_timeout": max(deadline - loop.time(), _LEAST_TIMEOUT)}
         try:
             await loop.connect_accepted_socket(lambda: connection, sock, **tls)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 -- as asyncio does: it is a stranger's fault
             # The traceback has the frames of the handshake, which refer to the error again. This cycle would keep the TLS connection, 40 to
             # 130 KiB, until the garbage collector finds it. The collector counts objects, not bytes, so it comes after hundreds of MiB.
             error.__traceback__ = None
+            is_stalled = task in self._continued and isinstance(error, asyncio.CancelledError)
         if connection.accepted_by is not None:
-            self._forget(connection.accepted_by)
             connection.accepted_by = None
             # asyncio does not call it, and aiohttp's parser and handler refer to each other.
             connection.connection_lost(None)
+            if is_stalled:
+                await self._hold(task, sock, deadline)
+            self._forget(task)
             sock.close()
+
+    async def _hold(self, task: asyncio.Task[Any], sock: socket.socket, deadline: float) -> None:
+        """Keep the connection of a handshake that was ended: its client would connect again at once, before others."""
+        self._continued.pop(task)
+        with suppress(OSError), socket.fromfd(sock.fileno(), sock.family, sock.type):  # unless the client has left
+            await asyncio.sleep(deadline - asyncio.get_running_loop().time())
 
     def add_open(self, connection: Connection) -> None:
         """Note the end of a handshake."""
@@ -428,6 +467,21 @@ class Listener:
 
     def _forget(self, task: asyncio.Task[Any]) -> None:
         self.handshakes.pop(task, None)
+        self._continued.pop(task, None)
+
+    def _may_continue(self, task: asyncio.Task[Any]) -> bool:
+        """Return whether a connection may be read. At the limit, end the handshake that continued first, if its client is silent."""
+        if task not in self.handshakes or task in self._continued:
+            return True
+        if len(self._continued) < limits.MAX_CONTINUED:
+            self._continued[task] = None
+            return True
+        files = {other: self.handshakes[other].sock.fileno() for other in self._continued if not other.cancelling()}
+        unread = readable(files.values())
+        silent = next((other for other, file in files.items() if file not in unread), None)
+        if silent is not None:
+            silent.cancel()
+        return False
 
     def _make_room(self) -> bool:
         """At the limit of handshakes, end the oldest one. At that of connections, close the one that has been idle for longest.

@@ -1,4 +1,5 @@
-"""Clients that open TLS connections as fast as they can and never ask: junk, half a hello, and handshakes that end in a reset.
+"""Clients that open TLS connections as fast as they can and never ask: junk, half a hello, handshakes that end in a reset, and those that
+announce a long message, as the first hello or as the one after a HelloRetryRequest, and do not send it.
 
 They run in a process of their own, ``python -m tests.reliability.handshakes PORT KIND COUNT SECONDS``, which prints how many connections
 they opened.
@@ -12,7 +13,7 @@ import logging
 import os
 import ssl
 import sys
-from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
@@ -25,7 +26,7 @@ from tests.reliability.slowpeers import HALF_HELLO, Peak, trusting_anybody
 from tests.tasks import running
 from tests.webhook.certificates import authority, issue
 
-KINDS: Final = ("junk", "hello", "reset")
+KINDS: Final = ("junk", "hello", "reset", "long hello", "long retry")
 COUNT: Final = 1500
 SECONDS: Final = 10.0
 WARM: Final = 2.0
@@ -33,6 +34,38 @@ GROWTH: Final = 50.0
 SLOWER: Final = 3.0
 PATIENCE: Final = 15.0
 PAUSE: Final = 0.05
+
+
+def record(message: bytes) -> bytes:
+    """Return a message of a handshake as one record of TLS (RFC 8446, 5.1)."""
+    return b"\x16\x03\x03" + len(message).to_bytes(2, "big") + message
+
+
+def message(kind: int, body: bytes) -> bytes:
+    """Return a message of a handshake (RFC 8446, 4)."""
+    return bytes([kind]) + len(body).to_bytes(3, "big") + body
+
+
+LONGEST: Final = 131_396
+"""The longest hello that OpenSSL accepts (CLIENT_HELLO_MAX_LENGTH)."""
+LONG_HELLO: Final = record(message(1, bytes(LONGEST))[:100])
+
+
+def hello_without_key() -> bytes:
+    """Return a record with a hello of TLS 1.3 that has no key, so that the server asks for another hello (RFC 8446, 4.1.4)."""
+    groups, algorithms, versions, keys = "000a00040002001d", "000d0006000404030804", "002b0003020304", "003300020000"
+    extensions = bytes.fromhex(groups + algorithms + versions + keys)
+    session, ciphers, compression = bytes([32, *bytes(32)]), bytes.fromhex("00021301"), bytes([1, 0])
+    head = bytes.fromhex("0303") + os.urandom(32) + session + ciphers + compression
+    return record(message(1, head + len(extensions).to_bytes(2, "big") + extensions))
+
+
+FIRST_BYTES: Final[Mapping[str, Callable[[], bytes]]] = {
+    "junk": lambda: os.urandom(50),
+    "hello": lambda: HALF_HELLO,
+    "long hello": lambda: LONG_HELLO,
+    "long retry": hello_without_key,
+}
 
 
 async def flood(port: int, kind: str, count: int, seconds: float) -> int:
@@ -48,8 +81,11 @@ async def flood(port: int, kind: str, count: int, seconds: float) -> int:
                 async with asyncio.timeout(PATIENCE):
                     reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=tls)
                     if kind != "reset":
-                        writer.write(HALF_HELLO if kind == "hello" else os.urandom(50))
-                        await reader.read(1)
+                        writer.write(FIRST_BYTES[kind]())
+                        answer = await reader.read(2**12)
+                        if answer and kind == "long retry":
+                            writer.write(LONG_HELLO)
+                            await reader.read()
                 writer.transport.abort()
             except OSError:
                 await asyncio.sleep(PAUSE)

@@ -18,6 +18,7 @@ import pytest
 from injector.webhook import limits
 from injector.webhook.accepting import Accepted, Acceptor
 from injector.webhook.listener import readable
+from tests.reliability.handshakes import message, record
 from tests.tasks import until
 
 
@@ -42,6 +43,7 @@ class Port:
         self.tls = tls
         self.served: list[int] = []
         self.received: list[bytes] = []
+        self.hellos: list[int] = []
         self.passes: list[int] = []
         self.pass_number = 0
         self.clients = ExitStack()
@@ -56,6 +58,7 @@ class Port:
         sock = accepted.sock
         self.served.append(self.number_of[sock.getpeername()])
         self.received.append(sock.recv(2**16, socket.MSG_DONTWAIT) if self.tls else b"")
+        self.hellos.append(accepted.hello)
         self.passes.append(self.pass_number)
         sock.close()
 
@@ -162,7 +165,17 @@ async def test_a_tls_connection_is_served_once_its_hello_is_complete(parts: list
         client.sendall(HELLO[([0, *parts])[-1] :])
         await until(lambda: open_port.served == [1])
 
-    assert open_port.received == [HELLO]
+    assert (open_port.received, open_port.hellos) == ([HELLO], [len(HELLO)])
+
+
+async def test_a_hello_in_two_records_is_served_with_the_size_of_the_first() -> None:
+    """A TLS library with little memory sends short records."""
+    body = HELLO[5:]
+    async with port(tls=True) as open_port:
+        open_port.send(1, record(body[:100]) + record(body[100:]))
+        await until(lambda: open_port.served == [1])
+
+    assert open_port.hellos == [105]
 
 
 async def test_half_a_hello_does_not_wake_the_event_loop() -> None:
@@ -186,8 +199,24 @@ async def test_half_a_hello_does_not_wake_the_event_loop() -> None:
         HELLO[:3] + b"\x40\x01" + HELLO[5:],
         bytes.fromhex("802e0100020015000000100100800200800300800400800500800600800700c0"),
         bytes(5),
+        record(message(1, bytes(2**14 + 1))[: 2**14]),
+        record(message(1, bytes(100)) + message(11, bytes(100))),
+        record(message(11, bytes(100))),
+        record(b"\1") + HELLO,
     ],
-    ids=["http", "alert", "version", "empty", "long", "sslv2", "zeros"],
+    ids=[
+        "http",
+        "alert",
+        "version",
+        "empty",
+        "long",
+        "sslv2",
+        "zeros",
+        "announced",
+        "two messages",
+        "certificate",
+        "bit",
+    ],
 )
 async def test_a_connection_that_begins_no_handshake_is_closed_and_never_served(junk: bytes) -> None:
     async with port(tls=True) as open_port:

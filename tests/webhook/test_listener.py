@@ -75,6 +75,7 @@ class Greeting:
 
     def __init__(self, port: int, tls: ssl.SSLContext, all_but: int) -> None:
         self.sock = socket.create_connection(("127.0.0.1", port), timeout=LIMIT)
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._heard, self._spoken = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = tls.wrap_bio(self._heard, self._spoken)
         self._answer = b""
@@ -86,7 +87,7 @@ class Greeting:
         self.sock.setblocking(False)
 
     def send_rest(self) -> None:
-        """Send the rest of the hello."""
+        """Send the rest of the hello, or of the handshake."""
         self.sock.sendall(self._rest)
 
     def was_answered(self) -> bool:
@@ -105,10 +106,17 @@ class Greeting:
 
     def shake_hands(self) -> None:
         """End the handshake and ask."""
+        self.begin_to_answer()
+        self.send_rest()
+
+    def begin_to_answer(self) -> None:
+        """Send half of what ends the handshake, and keep the rest and a request."""
         assert not self.is_closed()
         self._tls.do_handshake()
+        answer = self._spoken.read()
         self._tls.write(REQUEST + BODY)
-        self.sock.sendall(self._spoken.read())
+        self._rest = answer[len(answer) // 2 :] + self._spoken.read()
+        self.sock.sendall(answer[: len(answer) // 2])
 
     def is_answered_ok(self) -> bool:
         self.is_closed()
@@ -348,6 +356,89 @@ async def test_the_connections_of_three_api_servers_at_once_all_end_their_handsh
         for client in clients:
             client.shake_hands()
         await until(lambda: all(client.is_answered_ok() for client in clients))
+
+
+async def test_clients_that_stop_after_a_part_of_their_answer_lose_their_handshake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may have announced a long message, for which OpenSSL takes memory."""
+    monkeypatch.setattr(limits, "MAX_CONTINUED", 2)
+    async with serving(tls=write_certificate(tmp_path)) as served:
+        clients = await stalled(served, 5)
+        for client in clients:
+            client.send_rest()
+
+        await until(lambda: all(client.is_answered_ok() for client in clients[3:]))
+        assert await (await served.connect()).ask()
+        assert not any(client.is_closed() for client in clients)
+
+
+async def stalled(served: Served, count: int) -> list[Greeting]:
+    """Clients that have sent a part of what ends their handshake, one after the other."""
+    clients = [served.greet() for _ in range(count)]
+    await until(lambda: all(client.was_answered() for client in clients))
+    for number, client in enumerate(clients):
+        client.begin_to_answer()
+        for _ in range(10):
+            await asyncio.sleep(0.001)
+        lost = max(number + 1 - limits.MAX_CONTINUED, 0)
+        await until(lambda lost=lost: len(tls_connections()) == count - lost)  # type: ignore[misc]
+    return clients
+
+
+def tls_connections() -> list[object]:
+    return [obj for obj in gc.get_objects() if isinstance(obj, sslproto.SSLProtocol)]
+
+
+async def test_a_connection_that_lost_its_handshake_is_closed_before_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever it sends: nothing reads it."""
+    monkeypatch.setattr(limits, "MAX_CONTINUED", 1)
+    async with serving(tls=write_certificate(tmp_path), max_handshakes=3) as served:
+        first, second = await stalled(served, 2)
+        second.send_rest()
+        await until(second.is_answered_ok)
+        others = [served.greet() for _ in range(2)]
+        await until(lambda: all(client.was_answered() for client in others))
+        first.send_rest()
+        others.append(served.greet())
+        await until(first.is_closed)
+
+        for client in others:
+            client.shake_hands()
+        await until(lambda: all(client.is_answered_ok() for client in others))
+
+
+async def test_a_connection_that_lost_its_handshake_is_closed_when_its_time_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "MAX_CONTINUED", 1)
+    monkeypatch.setattr(limits, "HANDSHAKE_TIMEOUT", 0.5)
+    async with serving(tls=write_certificate(tmp_path)) as served:
+        clients = [served.greet() for _ in range(3)]
+        await until(lambda: all(client.was_answered() for client in clients))
+        for client in clients:
+            client.begin_to_answer()
+
+        await until(lambda: all(client.is_closed() for client in clients))
+        await until(lambda: not served.listener.handshakes and not tls_connections())
+
+
+async def test_no_client_whose_answer_is_unread_gives_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_CONTINUED", 1)
+    async with serving(tls=write_certificate(tmp_path)) as served:
+        first, second = served.greet(), served.greet()
+        await until(lambda: first.was_answered() and second.was_answered())
+        first.begin_to_answer()
+        for _ in range(20):
+            await asyncio.sleep(0.001)
+
+        second.shake_hands()
+        first.send_rest()
+
+        await until(first.is_answered_ok)
+        await until(second.is_answered_ok)
 
 
 async def test_clients_without_a_hello_take_no_place_from_handshakes(tmp_path: Path) -> None:
