@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, TypeVar
 
 from injector.cluster.listwatch import ListWatch
 from injector.cluster.resources import (
@@ -35,6 +35,7 @@ from injector.kube.selectors import is_subdomain
 from injector.revisions.configmaps import istio_config_map, raw_revisions
 from injector.revisions.source import (
     ClusterFacts,
+    RawRevision,
     SourceState,
     shared_mesh_name,
 )
@@ -115,13 +116,25 @@ def shared_meshes(state: SourceState, namespaces: Collection[str]) -> dict[str, 
     }
 
 
+def shared_mesh_key(raw: RawRevision) -> str:
+    """Return the key of the ConfigMap with the shared mesh config of a revision among the objects."""
+    return f"{SHARED_MESH}/{raw.namespace}/{shared_mesh_name(raw)}"
+
+
 def with_shared_mesh(state: SourceState, objects: Mapping[str, Mapping[str, str]]) -> SourceState:
     """Return the state with the shared mesh configs of its revisions. One that does not exist is left out, as istiod does it."""
     revisions = []
     for raw in state.revisions:
-        texts = objects.get(f"{SHARED_MESH}/{raw.namespace}/{shared_mesh_name(raw)}", {})
+        texts = objects.get(shared_mesh_key(raw), {})
         revisions.append(replace(raw, shared_mesh=next(iter(texts.values()), None)))
     return replace(state, revisions=tuple(revisions))
+
+
+def without_changes_of(state: SourceState, unlisted: Collection[str], before: SourceState | None) -> SourceState:
+    """Return the state, in which the revisions whose shared mesh config is ``unlisted`` are as in the state ``before`` it."""
+    known = {} if before is None else {raw.name: raw for raw in before.revisions}
+    revisions = (known.get(raw.name) if shared_mesh_key(raw) in unlisted else raw for raw in state.revisions)
+    return replace(state, revisions=tuple(raw for raw in revisions if raw is not None))
 
 
 def config_map_key(namespace: str) -> str:
@@ -145,6 +158,14 @@ def watched_resources(namespaces: Iterable[str]) -> dict[str, Watched]:
     }
 
 
+class LastRead(NamedTuple):
+    """The objects that were read last, their state, and the ConfigMaps with the shared mesh configs of its revisions."""
+
+    objects: Mapping[str, Mapping[str, Any]]
+    state: SourceState
+    shared_meshes: Mapping[str, Watched]
+
+
 @dataclass
 class ClusterSource:
     """The revisions of one cluster. Other tasks use the client too. ``registry`` has the revisions that are served."""
@@ -155,22 +176,35 @@ class ClusterSource:
     namespaces: tuple[str, ...] = (ISTIO_NAMESPACE,)
     objects: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """The objects of each resource that was listed, by resource and name."""
-    _last: tuple[Mapping[str, Mapping[str, Any]], SourceState] | None = None
-    """The objects that were read last, and their state."""
+    _last: LastRead | None = None
     _watches: dict[str, ListWatch] = field(default_factory=dict)
-    _served_changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _watch_again: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set if there may be more to watch."""
+    _loop: asyncio.AbstractEventLoop | None = None
+    """The event loop, once everything has been listed."""
 
     def __post_init__(self) -> None:
-        self.registry.subscribe(self._served_changed.set)
+        self.registry.subscribe(self._watch_again.set)
 
     def read(self) -> SourceState:
-        """Return the last known state, empty before the first list is complete. It may be called on any thread."""
+        """Return the last known state, empty before the first list is complete. It may be called on any thread.
+
+        Once everything has been listed, a revision is new or changed only after its shared mesh config has been listed.
+        """
+        return self._read().state
+
+    def _read(self) -> LastRead:
         objects, last = self.objects, self._last
-        if last is None or last[0] is not objects:
+        if last is None or last.objects is not objects:
             # Tags that are listed before the revisions would all lead to nothing.
             state = cluster_state(objects if self._has_config_maps(objects) else {})
-            self._last = last = objects, state
-        return last[1]
+            shared = shared_meshes(state, self.namespaces)
+            unlisted = shared.keys() - objects.keys()
+            if unlisted and self._loop is not None:
+                state = without_changes_of(state, unlisted, last and last.state)
+                self._loop.call_soon_threadsafe(self._watch_again.set)
+            self._last = last = LastRead(objects, state, shared)
+        return last
 
     async def follow(self, changed: Callable[[], None], ready: asyncio.Event) -> None:
         """Watch until cancelled.
@@ -183,16 +217,17 @@ class ClusterSource:
             for _ in range(2):  # the first list has the revisions
                 self._watch(tasks, changed)
                 await self._wait_until_synced()
+            self._loop = asyncio.get_running_loop()
             ready.set()
             while True:
                 self._watch(tasks, changed)
-                await self._served_changed.wait()
-                self._served_changed.clear()
+                await self._watch_again.wait()
+                self._watch_again.clear()
 
     def _watch(self, tasks: asyncio.TaskGroup, changed: Callable[[], None]) -> None:
-        """Start the watches that are missing for the revisions that are served."""
+        """Start the watches that are missing for the revisions that are served, or wait for their shared mesh config."""
         revisions = self.registry.snapshot.revisions.values()
-        resources = {**watched_resources(self.namespaces), **shared_meshes(self.read(), self.namespaces)}
+        resources = {**watched_resources(self.namespaces), **self._read().shared_meshes}
         for name, resource in resources.items():
             needed_by = resource.needed_by
             if name not in self._watches and (needed_by is None or any(map(needed_by, revisions))):

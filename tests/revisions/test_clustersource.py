@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, NODES, PROXY_CONFIGS, Resource
-from injector.errors import DataError
+from injector.cluster.client import Page
+from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, NODES, PROXY_CONFIGS, Resource, Scope
+from injector.errors import ClusterError, DataError
 from injector.revisions import clustersource
 from injector.revisions.clustersource import (
     ClusterSource,
@@ -343,6 +345,109 @@ async def test_the_shared_mesh_config_that_istiod_is_told_of_is_watched() -> Non
         api.drop(CONFIG_MAPS, "shared", HOME)
         await asyncio.sleep(1.0)
         assert loader.report.revisions["a"].notes == ()
+
+
+def sharing(name: str, shared_name: str) -> list[dict[str, Any]]:
+    """The ConfigMaps of a revision whose istiod is told of a shared mesh config."""
+    values = json.dumps({"pilot": {"env": {"SHARED_MESH_CONFIG": shared_name}}, "global": {"tag": "1.24.1"}})
+    return [
+        config_map(f"istio-sidecar-injector-{name}", config=CONFIG, values=values),
+        config_map(f"istio-{name}", mesh="{}"),
+    ]
+
+
+class SecondRefused(FakeApi):
+    """An API server that refuses to list the ConfigMap `second`, for a reason."""
+
+    reason = ""
+
+    async def page(self, scope: Scope, *, token: str = "", limit: int = 0) -> Page:
+        if self.reason and scope.name == "second":
+            raise ClusterError("the API server says no", where="https://api", reason=self.reason)
+        return await super().page(scope, token=token, limit=limit)
+
+
+@dataclass
+class Sharing:
+    """A server that follows a cluster, and the root namespaces of each revision as it was served, one after the other."""
+
+    api: SecondRefused = field(default_factory=SecondRefused)
+    registry: Registry = field(default_factory=Registry)
+    served: dict[str, list[str]] = field(default_factory=dict)
+
+    def note(self) -> None:
+        for name, revision in self.registry.snapshot.revisions.items():
+            known = self.served.setdefault(name, [])
+            if known[-1:] != [revision.mesh.root_namespace]:
+                known.append(revision.mesh.root_namespace)
+
+    @asynccontextmanager
+    async def following(self) -> AsyncIterator[None]:
+        source = ClusterSource(self.api, self.registry, Observed(), (HOME,))
+        loader, ready = Loader(source.read, self.registry), asyncio.Event()
+        for name in ("first", "second"):
+            text = {"mesh": f"rootNamespace: {name}"}
+            self.api.put(CONFIG_MAPS, {"metadata": {"name": name, "namespace": HOME}, "data": text})
+        self.api.put(CONFIG_MAPS, *sharing("old", "first"))
+
+        def changed() -> None:
+            loader.load(0.0)
+
+        async with running(source.follow(changed, ready)):
+            await ready.wait()
+            self.note()
+            self.registry.subscribe(self.note)
+            yield
+
+
+@in_fake_time
+async def test_a_new_revision_is_not_served_without_its_shared_mesh_config() -> None:
+    cluster = Sharing()
+    async with cluster.following():
+        cluster.api.put(CONFIG_MAPS, *sharing("new", "second"))
+        await asyncio.sleep(1.0)
+
+    assert cluster.served == {"old": ["first"], "new": ["second"]}
+
+
+@in_fake_time
+async def test_a_revision_with_another_shared_mesh_config_keeps_the_former_one_meanwhile() -> None:
+    cluster = Sharing()
+    async with cluster.following():
+        cluster.api.put(CONFIG_MAPS, *sharing("old", "second"))
+        await asyncio.sleep(1.0)
+
+    assert cluster.served == {"old": ["first", "second"]}
+
+
+@pytest.mark.parametrize(("name", "reason"), [("none", ""), ("second", "forbidden")])
+def test_a_shared_mesh_config_that_cannot_be_had_is_not_waited_for(name: str, reason: str) -> None:
+    cluster = Sharing()
+    cluster.api.reason = reason
+
+    async def follow() -> None:
+        async with cluster.following():
+            cluster.api.put(CONFIG_MAPS, *sharing("new", name))
+            await asyncio.sleep(1.0)
+
+    in_fake_time(follow)()
+    assert cluster.served == {"old": ["first"], "new": ["istio-system"]}
+
+
+@in_fake_time
+async def test_a_shared_mesh_config_that_cannot_be_listed_keeps_back_one_revision() -> None:
+    cluster = Sharing()
+    cluster.api.reason = "server"
+    async with cluster.following():
+        cluster.api.put(CONFIG_MAPS, *sharing("new", "second"))
+        await asyncio.sleep(1.0)
+        cluster.api.put(CONFIG_MAPS, *sharing("other", "first"))
+        await asyncio.sleep(1.0)
+        assert cluster.served == {"old": ["first"], "other": ["first"]}
+        cluster.api.reason = ""
+        await asyncio.sleep(10.0)
+
+    assert cluster.served == {"old": ["first"], "other": ["first"], "new": ["second"]}
 
 
 @pytest.mark.parametrize("name", ["a,b", "a=b", "../a", "A", "a b", "a/b"])
