@@ -212,9 +212,9 @@ class InjectHandler:
 
         try:
             outcome = await self.queue.run(tenant, len(injection.body), begin, deadline)
+            watch.lap(WAIT)
             if outcome is None:
                 return known[0]
-            watch.lap(WAIT)
             return self._finish(injection, *outcome, watch)
         except Refusal:
             raise

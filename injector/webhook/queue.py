@@ -27,7 +27,7 @@ from injector.settings import DEFAULTS
 from injector.webhook.limits import MAX_BODIES, MAX_TENANTS, THREADS, TURN, TURN_REQUESTS
 
 _T = TypeVar("_T")
-_Result: TypeAlias = tuple[Any, Exception | None]
+_Result: TypeAlias = tuple[Any, BaseException | None]
 
 OVERLOAD: Final = "overload"
 DEADLINE: Final = "deadline"
@@ -117,7 +117,8 @@ class AdmissionQueue:
         self._max_bytes = max_bytes
         self._threads = threads
         self._pool = pool or ThreadPoolExecutor(threads, "injection")
-        # The waiting requests of each tenant, in order of arrival.
+        # The waiting requests of each tenant, in order of arrival. Those of a turn wait until its end, which may come before they are
+        # reached. Only its first does not wait.
         self._waiting: dict[Tenant, dict[asyncio.Future[Any], _Request]] = {}
         self._running: dict[Tenant, _Turn] = {}
         # The seconds that each tenant has used since the queue was idle. A tenant that comes later begins with ``_least``, those of the
@@ -125,7 +126,7 @@ class AdmissionQueue:
         self._used: dict[Tenant, float] = {}
         self._least = 0.0
         self._interval = _INTERVAL
-        """The average time between the ends of two turns."""
+        """The average time of a request: between the ends of two turns, divided by the requests that the later one reached."""
         self._last_end = 0.0
 
     def waiting(self) -> int:
@@ -156,6 +157,8 @@ class AdmissionQueue:
             result: _T | None = await request.done
         finally:
             self._remove(tenant, request)
+            # The traceback of an error refers to this frame, and the request to the error. This cycle would keep the review.
+            del request
         return result
 
     def _check(self, waiting: dict[asyncio.Future[Any], _Request], size: int, deadline: float) -> None:
@@ -172,7 +175,7 @@ class AdmissionQueue:
             raise Rejected(DEADLINE)
 
     def _remove(self, tenant: Tenant, request: _Request) -> None:
-        """Remove a request if it still waits, because its task was cancelled."""
+        """Remove a request if it still waits."""
         waiting = self._waiting.get(tenant, {})
         waiting.pop(request.done, None)
         if not waiting:
@@ -197,53 +200,49 @@ class AdmissionQueue:
                 self._start(tenant, calls)
 
     def _begin(self, waiting: dict[asyncio.Future[Any], _Request]) -> list[tuple[_Request, Callable[[], Any]]]:
-        """Take the requests of a turn out of those that wait. Return them with what a thread has to call."""
+        """Return the requests of a turn, with what a thread has to call. Remove those before them that need no thread."""
         calls: list[tuple[_Request, Callable[[], Any]]] = []
-        while waiting and len(calls) < TURN_REQUESTS:
-            request = waiting.pop(next(iter(waiting)))
-            # A cancelled request stays in the queue until its task runs.
-            if request.done.cancelled():
-                continue
+        for request in tuple(waiting.values()):
+            outcome: _Result = None, None
             if self.clock() >= request.deadline:
-                request.done.set_exception(Rejected(DEADLINE))
-                continue
-            try:
-                call = request.begin()
-            except Exception as error:  # noqa: BLE001 -- the request gets it
-                request.done.set_exception(error)
-                continue
+                outcome = None, Rejected(DEADLINE)
+            elif not request.done.cancelled():  # a cancelled request stays in the queue until its task runs
+                outcome = _call(request.begin)
+            call, error = outcome
             if call is None:
-                request.done.set_result(None)
-            else:
-                calls.append((request, call))
+                del waiting[request.done]
+                _answer(request, None, error)
+                continue
+            calls.append((request, call))
+            if len(calls) == TURN_REQUESTS:
+                break
         return calls
 
     def _start(self, tenant: Tenant, calls: list[tuple[_Request, Callable[[], Any]]]) -> None:
-        now = self.clock()
+        now, requests = self.clock(), [request for request, _ in calls]
+        run = partial(_call_all, [call for _, call in calls], self.clock)
+        results, error = _call(partial(asyncio.get_running_loop().run_in_executor, self._pool, run))
+        if error is not None:  # the system has no thread
+            for request in requests:
+                self._remove(tenant, request)
+                _answer(request, None, error)
+            return
+        self._remove(tenant, requests[0])
         if not self._running:
             self._last_end = now
         self._least = max(self._least, self._used.get(tenant, 0.0))
-        self._running[tenant] = _Turn(now, self._least, [request for request, _ in calls])
-        results = asyncio.get_running_loop().run_in_executor(
-            self._pool, _call_all, [call for _, call in calls], self.clock
-        )
+        self._running[tenant] = _Turn(now, self._least, requests)
         results.add_done_callback(partial(self._end, tenant))
 
     def _end(self, tenant: Tenant, finished: asyncio.Future[list[_Result]]) -> None:
-        """End a turn: hand out its results, let the requests that it did not reach wait again, and start the next turns."""
-        now, turn = self.clock(), self._running.pop(tenant)
-        results = finished.result()
+        """End a turn: hand out its results, and start the next turns. The requests that it did not reach still wait."""
+        now, turn, results = self.clock(), self._running.pop(tenant), finished.result()
         for request, (result, error) in zip(turn.requests, results, strict=False):
-            if request.done.done():
-                continue
-            if error is None:
-                request.done.set_result(result)
-            else:
-                request.done.set_exception(error)
-        unreached = {request.done: request for request in turn.requests[len(results) :] if not request.done.cancelled()}
-        if unreached:
-            self._waiting[tenant] = unreached | self._waiting.pop(tenant, {})
+            self._remove(tenant, request)
+            _answer(request, result, error)
         interval = (now - self._last_end) / len(results)
+        # The traceback of an error has the frames of the thread, which refer to the results. This cycle would keep the review.
+        results.clear()
         self._interval += _WEIGHT * (min(interval, _MAX_INTERVAL) - self._interval)
         self._last_end = now
         self._used[tenant] = turn.used + now - turn.began
@@ -262,14 +261,29 @@ def _bytes_of(requests: dict[asyncio.Future[Any], _Request]) -> int:
     return sum(request.size for request in requests.values())
 
 
+def _call(call: Callable[[], Any]) -> _Result:
+    """Return the result of a call, or its error."""
+    try:
+        return call(), None
+    except BaseException as error:  # noqa: BLE001 -- the request gets it
+        return None, error
+
+
 def _call_all(calls: list[Callable[[], Any]], clock: Callable[[], float]) -> list[_Result]:
-    """Make the first call, and those that begin within ``TURN``. Return a result of each, or its error."""
+    """Make the first call, and those that begin within ``TURN``. Return the results."""
     end, results = clock() + TURN, list[_Result]()
     for call in calls:
-        try:
-            results.append((call(), None))
-        except Exception as error:  # noqa: BLE001 -- the request gets it
-            results.append((None, error))
+        results.append(_call(call))
         if clock() >= end:
             break
     return results
+
+
+def _answer(request: _Request, result: Any, error: BaseException | None) -> None:
+    """Give a request its result or its error, unless its task was cancelled."""
+    if request.done.cancelled():
+        return
+    if error is None:
+        request.done.set_result(result)
+    else:
+        request.done.set_exception(error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import collections
 import io
 import itertools
 import json
@@ -526,6 +527,26 @@ async def test_the_wait_for_a_turn_is_a_stage_of_its_own(client: Client, collect
 
     labels = {"revision": "default", "tag": "", "stage": "wait"}
     assert collector.get_sample_value("sidecar_injection_time_seconds_count", labels) == 1
+
+
+async def test_the_stages_of_requests_that_share_a_turn_add_up_to_their_whole_time(
+    client: Client, handler: InjectHandler, core: Core, monkeypatch: pytest.MonkeyPatch, collector: CollectorRegistry
+) -> None:
+    def slow(*arguments: Any) -> Any:
+        time.sleep(0.05)
+        return core(*arguments)
+
+    monkeypatch.setattr("injector.webhook.handler.inject_pod", slow)
+    names = "a", "b", "b", "b", "c"  # two of them are answered from the cache in their turn
+
+    await asyncio.gather(*(answer_of(client, review=make_review(make_pod(name))) for name in names))
+
+    seconds = collections.defaultdict[str, float](float)
+    for sample in itertools.chain.from_iterable(metric.samples for metric in collector.collect()):
+        if sample.name == "sidecar_injection_time_seconds_sum":
+            seconds[sample.labels["stage"]] += sample.value
+    assert handler.cache.hits == 2
+    assert sum(seconds.values()) == pytest.approx(2 * seconds["total"], rel=0.05)
 
 
 async def test_every_way_that_a_request_ends_is_in_the_books_once(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import math
 import threading
+import weakref
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, Future
 from functools import partial
@@ -31,8 +33,12 @@ class Pool(Executor):
 
     def __init__(self) -> None:
         self.turns: list[tuple[Future[Any], Callable[[], Any]]] = []
+        self.error: Exception | None = None
+        """Why it has no thread."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        if self.error is not None:
+            raise self.error
         turn = Future[Any]()
         self.turns.append((turn, partial(fn, *args, **kwargs)))
         return turn
@@ -195,20 +201,67 @@ async def test_a_cancelled_request_loses_its_place() -> None:
     assert work.order == ["a"]
 
 
-def fail() -> Any:
-    raise ValueError("x")
+class Panic(BaseException):
+    """What a library may raise in place of an Exception."""
 
 
-@pytest.mark.parametrize("begin", [fail, lambda: fail])
-async def test_an_error_is_that_of_its_request_alone(begin: Callable[[], Callable[[], None]]) -> None:
+@pytest.mark.parametrize("is_begun", [False, True])
+@pytest.mark.parametrize("kind", [ValueError, Panic])
+async def test_an_error_is_that_of_its_request_alone(kind: type[BaseException], is_begun: bool) -> None:
+    def fail() -> Any:
+        raise kind
+
     work = Work(0.0)
     (holder,) = await work.held()
-    failing = asyncio.create_task(work.queue.run(of("a"), 1, begin))
+    failing = asyncio.create_task(work.queue.run(of("a"), 1, (lambda: fail) if is_begun else fail))
 
-    with pytest.raises(ValueError, match="x"):
+    with pytest.raises(kind):
         await work.run([holder, *work.start("a"), failing])
 
     assert (work.order, work.queue.waiting()) == (["a"], 0)
+
+
+async def test_requests_for_which_the_system_has_no_thread_fail_and_the_next_do_not() -> None:
+    work = Work()
+    holder, *failing = await work.held("a", "a", "b")
+    work.pool.error = RuntimeError("can't start new thread")
+    await work.pool.end()
+    work.pool.error = None
+
+    await work.run([holder, *work.start("a", "b")])
+
+    errors = await asyncio.gather(*failing, return_exceptions=True)
+    assert [type(error) for error in errors] == [RuntimeError] * 3
+    assert (work.order, work.queue.waiting()) == (["a", "b"], 0)
+
+
+class Review:
+    """Stands in for the objects of a request."""
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1.0])
+async def test_a_request_that_fails_leaves_no_objects_to_the_garbage_collector(seconds: float) -> None:
+    def fail(review: Review) -> None:
+        raise ValueError(review)
+
+    work, review = Work(), Review()
+    (holder,) = await work.held()
+    failing = asyncio.create_task(work.queue.run(of("a"), 1, partial(partial, fail, review), 0.5))
+    reference = weakref.ref(review)
+    del review
+    await asyncio.sleep(0)
+    gc.disable()
+    try:
+        work.clock.now = seconds  # in the second case its deadline has passed
+        while work.pool.turns:
+            await work.pool.end()
+        assert isinstance(failing.exception(), Rejected if seconds else ValueError)
+        del failing
+
+        assert reference() is None
+    finally:
+        gc.enable()
+    await holder
 
 
 async def test_the_turn_of_a_cancelled_request_ends_with_its_thread() -> None:
@@ -242,13 +295,27 @@ async def test_quick_requests_of_a_tenant_share_turns_and_slow_ones_do_not() -> 
     assert (max(quick.turns) > 1, max(slow.turns)) == (True, 1)
 
 
+async def test_the_requests_of_a_turn_wait_until_it_reaches_them() -> None:
+    work = Work(max_waiting=8)
+    tasks = await work.held(*"aaaa")
+    await work.pool.end()
+    late = asyncio.create_task(work.one("a", remaining=0.02))
+    tasks += work.start("a")
+    excess = asyncio.create_task(work.one("a"))
+
+    await work.run(tasks)
+
+    errors = await asyncio.gather(late, excess, return_exceptions=True)
+    assert [error.reason for error in errors if isinstance(error, Rejected)] == [DEADLINE, OVERLOAD]
+
+
 async def test_requests_that_a_turn_did_not_reach_keep_their_places() -> None:
     work = Work(SLOW)
     tasks = [asyncio.create_task(work.one(note=str(number))) for number in range(9)]
     await asyncio.sleep(0)
     await work.pool.end()
     await work.pool.end()
-    assert work.queue.waiting() == 0
+    assert work.queue.waiting() == 6
     tasks[5].cancel()
     await work.pool.end()
     tasks += work.start("b")
