@@ -250,18 +250,19 @@ class TemplateGuard:
                 what = "the value makes the template fail, or render what is not YAML"
                 where = self._blame(partial(self._fails, filler))
                 raise BreakOutError(what, where=where, hint=_HINT) from cause
-            if _is_same_failure(failure, cause):
+            if failure == _kind_of(cause):
                 return
 
     def _fails(self, filler: Filler | None, values: Sequence[str]) -> bool:
         return self._failure(values, filler) is not None
 
-    def _failure(self, values: Sequence[str], filler: Filler | None) -> DataError | None:
-        """Return the error of the templates, and of the merge, with fillers in place of ``values``, or without them; None for none."""
+    def _failure(self, values: Sequence[str], filler: Filler | None) -> tuple[object, ...] | None:
+        """Return how the templates, or the merge, fail with fillers in place of ``values``, or without them; None if they do not."""
         try:
             self._templates.merge(self._templates.read(self._templates.render(self._data(values, filler))))
         except DataError as error:
-            return error
+            # Not the error, whose traceback refers to the frames of the callers: if these kept it, the pod would stay in memory.
+            return _kind_of(error)
         return None
 
     def _finding(self, texts: list[str], real: Any) -> BreakOutError | None:
@@ -363,13 +364,13 @@ class TemplateGuard:
         return template_data(changed, {**self._pod, "metadata": document["metadata"], "spec": document["spec"]})
 
 
-def _is_same_failure(one: DataError, other: DataError) -> bool:
-    """Return whether two renderings failed at the same place of a template, or have the same error in what they rendered."""
-    if type(one) is not type(other) or one.where != other.where:
-        return False
-    if isinstance(one, ExecError) and isinstance(other, ExecError):
-        return (one.template, one.line, one.column) == (other.template, other.line, other.column)
-    return isinstance(one, TemplateRenderError) or one.what == other.what
+def _kind_of(failure: DataError) -> tuple[object, ...]:
+    """Return what failures at the same place of a template have in common, or those with the same error in what was rendered."""
+    if isinstance(failure, ExecError):
+        return type(failure), failure.where, failure.template, failure.line, failure.column
+    if isinstance(failure, TemplateRenderError):
+        return type(failure), failure.where
+    return type(failure), failure.where, failure.what
 
 
 def _readable_parts(params: Parameters, visible_pod: c.Pod) -> dict[str, Any]:

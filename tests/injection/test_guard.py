@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import gc
 import json
 import time
 from dataclasses import replace
@@ -20,6 +21,7 @@ from injector.injection.guard import (
     FILLERS,
     MORE_FILLERS,
     Filler,
+    TemplateGuard,
     decodes,
     difference,
     has_constants,
@@ -165,6 +167,20 @@ def test_an_error_that_the_template_has_with_fillers_too_is_its_own(volumes: str
 
     assert errors[0] == errors[1]
     assert errors[0][0] is not BreakOutError
+
+
+@pytest.mark.parametrize("annotations", [{"volumes": "{"}, {"volumes": "it's no JSON", "arg": "it's"}])
+def test_an_error_leaves_no_objects_to_the_garbage_collector(annotations: dict[str, str]) -> None:
+    """A pod that is refused may be large, and the collector comes late."""
+    injected({})
+    gc.collect()
+    gc.disable()
+    try:
+        with contextlib.suppress(DataError):
+            injected(annotations)
+        assert [one for one in gc.get_objects() if isinstance(one, TemplateGuard | DataError)] == []
+    finally:
+        gc.enable()
 
 
 def test_a_value_that_breaks_out_is_named_beside_one_that_fails_with_a_filler() -> None:
