@@ -50,9 +50,10 @@ MAX_HANDSHAKES: Final = 600
 """Of a port, with a complete hello: three API servers that open 200 connections at once. With 250, those of one busy API server that
 created 500 pods at once ended each other's handshakes. One takes 35 KiB, before the client is known. A client loses its handshake if it
 does not answer while so many others begin, which takes 0.6 s at least."""
-MAX_CONTINUED: Final = 40
+MAX_CONTINUED: Final = 16
 """Of these handshakes, those whose client has sent more than its hello, and not all. One takes 180 KiB if the client announces a message of
-the greatest length that OpenSSL accepts: 110 MiB for 600. API servers send all that follows their hello at once, so they take no place."""
+the greatest length that OpenSSL accepts: 110 MiB for 600. With 40, a flood of 1,500 such clients took 54 MiB, and with 16 it takes 46 MiB.
+API servers send all that follows their hello at once, so they take no place."""
 MIN_CONNECTIONS: Final = 16
 """Of a port. With fewer, an API server and the probes would take each other's places."""
 OPERATIONS_SHARE: Final = 5
