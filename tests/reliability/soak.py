@@ -166,8 +166,9 @@ FILL = 1_500
 WARM = REVIEWS // 2
 IN_USE = 1.0
 """KiB for each 1,000 reviews."""
-BLOCKS = 5.0
-"""Of 80 bytes on average, for each 1,000 reviews."""
+BLOCKS = 20.0
+"""Of 80 bytes on average, for each 1,000 reviews. In a process that keeps nothing, the memoised stages of different pods take up to 3,000
+blocks more or less from one moment to the next."""
 RESIDENT = 5.0
 """KiB for each 1,000 reviews."""
 SEED = 3
