@@ -112,4 +112,7 @@ async def _kill(process: Process, *, with_group: bool) -> None:
             process.kill()
     with suppress(TimeoutError):
         async with asyncio.timeout(_END_TIMEOUT):
+            # Its end closes the pipe. The plugin itself may have ended before its children, which had the pipe too.
+            while process.stdout is not None and await process.stdout.read(_MAX_OUTPUT):
+                pass
             await process.wait()

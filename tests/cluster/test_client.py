@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gc
 import json
 import logging
 import os
 import ssl
 import subprocess
 import sys
+from asyncio.base_subprocess import BaseSubprocessTransport
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -707,6 +709,10 @@ async def test_the_fault_of_a_plugin_has_its_name_and_not_its_output(
 
     assert f"its credentials cannot be used ({says})" in str(caught.value)
     assert CANARY not in f"{caught.value}{caplog.text}"
+    transports = [one for one in gc.get_objects() if isinstance(one, BaseSubprocessTransport)]
+    for _ in range(3):  # of the event loop, which may end with the caller
+        await asyncio.sleep(0)
+    assert all(transport.is_closing() for transport in transports)
 
 
 async def test_a_plugin_prints_the_token(api: Api) -> None:
