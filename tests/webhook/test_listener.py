@@ -373,10 +373,16 @@ async def test_clients_that_stop_after_a_part_of_their_answer_lose_their_handsha
         assert not any(client.is_closed() for client in clients)
 
 
-async def stalled(served: Served, count: int) -> list[Greeting]:
-    """Clients that have sent a part of what ends their handshake, one after the other."""
+async def greeted(served: Served, count: int) -> list[Greeting]:
+    """Clients whose hello the server has answered."""
     clients = [served.greet() for _ in range(count)]
     await until(lambda: all(client.was_answered() for client in clients))
+    return clients
+
+
+async def stalled(served: Served, count: int) -> list[Greeting]:
+    """Clients that have sent a part of what ends their handshake, one after the other."""
+    clients = await greeted(served, count)
     for number, client in enumerate(clients):
         client.begin_to_answer()
         for _ in range(10):
@@ -399,8 +405,7 @@ async def test_a_connection_that_lost_its_handshake_is_closed_before_others(
         first, second = await stalled(served, 2)
         second.send_rest()
         await until(second.is_answered_ok)
-        others = [served.greet() for _ in range(2)]
-        await until(lambda: all(client.was_answered() for client in others))
+        others = await greeted(served, 2)
         first.send_rest()
         others.append(served.greet())
         await until(first.is_closed)
@@ -416,8 +421,7 @@ async def test_a_connection_that_lost_its_handshake_is_closed_when_its_time_is_o
     monkeypatch.setattr(limits, "MAX_CONTINUED", 1)
     monkeypatch.setattr(limits, "HANDSHAKE_TIMEOUT", 0.5)
     async with serving(tls=write_certificate(tmp_path)) as served:
-        clients = [served.greet() for _ in range(3)]
-        await until(lambda: all(client.was_answered() for client in clients))
+        clients = await greeted(served, 3)
         for client in clients:
             client.begin_to_answer()
 
