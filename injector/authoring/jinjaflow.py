@@ -34,10 +34,8 @@ _PASSES: Final = 3
 _HARMLESS: Final = frozenset({"int", "float", "length", "count", "abs", "round"})
 _QUOTING: Final = frozenset({"quote", "tojson"})
 _KEEPING: Final = frozenset({"indent", "trim"})
-_COUNTED: Final = "counted items"
-"""The filter that the sandbox puts around the sequence of each loop."""
 _MOST_TEXTS: Final = 50
-_PASSING: Final = frozenset({"list", "sort", "unique", "reverse", "select", "reject", "max", "min", _COUNTED})
+_PASSING: Final = frozenset({"list", "sort", "unique", "reverse", "select", "reject", "max", "min"})
 _SELECTING: Final = frozenset({"selectattr", "rejectattr"})
 _TOLERANT: Final = frozenset({"defined", "undefined"})
 _DEFAULT: Final = frozenset({"default", "d"})
@@ -223,7 +221,7 @@ class _JinjaWalk(Walk):
             element = Value(element.places, value.taints)
         self.bind(node.target, element, has_texts=True)
         items: j.Node = node.iter
-        while isinstance(items, j.Filter) and items.name in {"dictsort", _COUNTED} and items.node is not None:
+        while isinstance(items, j.Filter) and items.name == "dictsort" and items.node is not None:
             items = items.node
         self.bind_texts(node.target, items.items if isinstance(items, j.List | j.Tuple | j.Dict) else [items])
         if node.test is not None:

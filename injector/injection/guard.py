@@ -67,8 +67,11 @@ _SYNTAX: Final = re.compile(
     """,
     re.VERBOSE,
 )
-_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*+")
-"""Most texts of a pod; they are never dangerous."""
+_WORDS: Final = re.compile(r"-{0,2}[A-Za-z0-9_/][A-Za-z0-9_./$+=()-]*+(?:[ :][A-Za-z0-9_./$+=()-]++)*")
+"""Most texts of a pod: words between single spaces and colons. They are never dangerous."""
+_NO_NAME: Final = re.compile(r"[^A-Za-z0-9_./:$+=()-]")
+_AT_AN_END: Final = (":/", "/-", "/...")
+"""What is dangerous at the end or at the beginning of a text of other characters than ``_NO_NAME``, if texts are joined by slashes."""
 
 DECODERS: Final = frozenset({"b32dec", "b64dec", "decryptAES", "urlParse"})
 """Functions that turn a text that looks harmless into a dangerous one. (JSON has quotes, so it looks dangerous.)"""
@@ -406,10 +409,17 @@ def texts_of(value: Any) -> list[str]:
     return texts
 
 
+def dangerous_texts(texts: list[str]) -> list[str]:
+    """Return the texts that are dangerous, each once. One search tells of most pods that they have none."""
+    joined = "/".join(("", *texts, ""))
+    if _NO_NAME.search(joined) is None and not any(syntax in joined for syntax in _AT_AN_END):
+        return []
+    return [text for text in dict.fromkeys(texts) if not _WORDS.fullmatch(text) and is_dangerous(text)]
+
+
 def _dangerous_values(document: dict[str, Any], *, decoding: bool) -> list[str]:
     """Return the dangerous values, each once; first those that most break-outs need, lines that are not JSON."""
-    texts = dict.fromkeys(texts_of(document))
-    values = [text for text in texts if not _NAME.fullmatch(text) and is_dangerous(text)]
+    values = dangerous_texts(texts_of(document))
     if decoding:
         # Templates decode no other fields of this ProxyConfig, and enumerations must stay.
         configs = document["proxyConfigs"]

@@ -88,8 +88,9 @@ class PendingInjection(NamedTuple):
         That is found out for the second pod of a workload (``AnswerCache.is_second``).
         """
         watch.lap(WAIT)
-        revision, pod, name = self.resolved.revision, self.review.object, self.review.token_volume
+        revision, name = self.resolved.revision, self.review.token_volume
         try:
+            pod = self.review.object
             result = inject_pod(revision, pod, self.facts)
             return result, is_second and ignores_text(revision, pod, self.facts, name)
         except Exception as error:  # noqa: BLE001 -- every error is answered and counted
@@ -176,12 +177,8 @@ class InjectHandler:
         if (answer := self._find_cached(snapshot, key, review)) is not None:
             return answer
         try:
-            pod = review.object
-        except admission.BrokenReviewError as error:
-            return self._answer_error(error.broken, error, None)
-        try:
             path = parse_path(raw_path)
-            resolved = snapshot.resolve(path.name, partial(workload_of_pod, pod, review.namespace))
+            resolved = snapshot.resolve(path.name, lambda: workload_of_pod(review.object, review.namespace))
         except Exception as error:  # noqa: BLE001 -- every error is answered and counted
             answer = self._answer_error(review, error, None)
             return answer._replace(where=answer.where or f"path {raw_path}")
@@ -239,6 +236,8 @@ class InjectHandler:
             watch.lap("encode")
         if not injection.sampled or resolved.candidate is None or resolved.tag is None:
             return answer
+        if isinstance(result, admission.BrokenReviewError):  # there is no pod to compare
+            return answer
         candidate = resolved.candidate.revision
         facts = replace(injection.facts, namespace_meta=candidate.namespaces.get(review.namespace))
         size = len(injection.body)
@@ -275,6 +274,8 @@ class InjectHandler:
     def _answer_error(
         self, review: admission.Request | admission.Broken, error: Exception, resolved: Resolved | None
     ) -> ReviewAnswer:
+        if isinstance(error, admission.BrokenReviewError):
+            review, resolved = error.broken, None
         if isinstance(error, InjectorError):
             reason, message, where = reason_of(error), str(error), error.place
             if isinstance(error, AnnotationError) and not where:

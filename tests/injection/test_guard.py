@@ -22,6 +22,7 @@ from injector.injection.guard import (
     MORE_FILLERS,
     Filler,
     TemplateGuard,
+    dangerous_texts,
     decodes,
     difference,
     has_constants,
@@ -448,6 +449,11 @@ def test_syntax_of_yaml_is_dangerous(text: str) -> None:
 def test_ordinary_texts_are_not_dangerous_and_stay_as_they_are(text: str) -> None:
     assert not is_dangerous(text)
     assert all(filler.fill(text) == text for filler in FILLERS)
+
+
+@given(texts=st.lists(st.text("a0-:?,./#=<$( \n\0'\u2028") | st.text("a0-:./") | st.text("a0-: .", max_size=4)))
+def test_the_dangerous_texts_of_many_are_told_as_those_of_one(texts: list[str]) -> None:
+    assert dangerous_texts(texts) == [text for text in dict.fromkeys(texts) if is_dangerous(text)]
 
 
 @given(text=st.text("ax-:?,.#*<{\n \r\0'\u2028", min_size=1))

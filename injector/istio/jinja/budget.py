@@ -28,8 +28,7 @@ _SHORT: Final = 64
 """Characters of a text that takes no more memory than the Python object of any text."""
 SEQUENCES: Final = (list, tuple)
 """For ``isinstance``: ``list | tuple`` would be made again for each call, which takes ten times as long."""
-_FIXED: Final = (bool, type(None), float)
-"""Classes of values that all have the same size."""
+_SCALARS: Final = (bool, int, float, type(None))
 
 
 def check_value_size(size: int) -> None:
@@ -73,18 +72,14 @@ def count_items(items: Iterable[Any]) -> Iterator[Any]:
 def measure(value: Any, cost: int = 1) -> int:
     """Walk a value and return the number of characters and numbers in it. An item that occurs twice counts twice.
 
-    It is called for a value that is going to be printed, compared, sorted or written as JSON; ``cost`` are the steps for each item. Raises
-    Spent if the value is too large, and TemplateRuntimeError if an item is not data.
+    It is called for a value that is going to be printed, compared, sorted or written as JSON; ``cost`` are the steps for each item, but a
+    short text or a number takes none beside the expression. Raises Spent if the value is too large, and TemplateRuntimeError if an item is
+    not data.
     """
-    if value.__class__ is str:
-        size = len(value)
-        if size > MAX_SIZE:
-            check_value_size(size)
-        spend(cost + size // _TEXT_PER_STEP)
-        return size
-    if value.__class__ in _FIXED:
-        spend(cost)
-        return 1
+    if value.__class__ is str and len(value) < _TEXT_PER_STEP:
+        return len(value)
+    if value.__class__ in _SCALARS:
+        return _size_of_scalar(value)
     size = 0
     waiting = [value]
     while waiting:
@@ -121,7 +116,6 @@ def _size_of_scalar(item: Any) -> int:
 def text_of(value: Any) -> str:
     """Return a value as Jinja2 prints it."""
     if value.__class__ is str and len(value) < _TEXT_PER_STEP:
-        spend()  # what ``measure`` does with a short text
         return value
     size = measure(value)
     if isinstance(value, str):

@@ -59,53 +59,44 @@ _MEASURED_TESTS: Final = (
 
 
 def known_filters() -> dict[str, Callable[..., Any]]:
-    """Return the filters by name. Each counts a step, or measures its value, which does."""
+    """Return the filters by name. Each counts what depends on its value."""
     return {
-        **{name: _stepping(_JINJAS_FILTERS[name]) for name in _PLAIN_FILTERS},
+        **{name: _JINJAS_FILTERS[name] for name in _PLAIN_FILTERS},
         **{name: _measuring(_JINJAS_FILTERS[name]) for name in _MEASURED_FILTERS},
         **{name: _listing(_JINJAS_FILTERS[name]) for name in _LIST_FILTERS},
         **{name: _listing(_JINJAS_FILTERS[name], walks=True) for name in _WALKING_FILTERS},
-        "fromjson": _stepping(_from_json),
-        "indent": _stepping(_indent),
-        "items": _stepping(_items),
-        "join": _stepping(_join),
-        "list": _stepping(lambda value: charge(list(count_items(value)))),
-        "lower": _stepping(lambda value: charge(text_of(value).lower())),
+        "fromjson": _from_json,
+        "indent": _indent,
+        "items": _items,
+        "join": _join,
+        "list": lambda value: charge(list(count_items(value))),
+        "lower": lambda value: charge(text_of(value).lower()),
         "quote": _quote,
-        "replace": _stepping(_replace),
-        "reverse": _stepping(_reverse),
+        "replace": _replace,
+        "reverse": _reverse,
         "round": _measuring(_round),
-        "rstripped": _stepping(lambda text, characters: charge(text_of(text).rstrip(_few(characters)))),
-        "split": _stepping(_split),
-        "string": _stepping(text_of),
-        "sum": _stepping(_sum),
+        "rstripped": lambda text, characters: charge(text_of(text).rstrip(_few(characters))),
+        "split": _split,
+        "string": text_of,
+        "sum": _sum,
         "tojson": _to_json,
-        "toyaml": _stepping(_to_yaml),
-        "trim": _stepping(lambda value, chars=None: charge(text_of(value).strip(_few(chars)))),
-        "truncated": _stepping(lambda text, size: charge(text_of(text)[:size])),
-        "unique": _stepping(_unique),
-        "upper": _stepping(lambda value: charge(text_of(value).upper())),
+        "toyaml": _to_yaml,
+        "trim": lambda value, chars=None: charge(text_of(value).strip(_few(chars))),
+        "truncated": lambda text, size: charge(text_of(text)[:size]),
+        "unique": _unique,
+        "upper": lambda value: charge(text_of(value).upper()),
     }
 
 
 def known_tests() -> dict[str, Callable[..., Any]]:
     """Return the tests by name."""
     return {
-        **{name: _stepping(_JINJAS_TESTS[name]) for name in _PLAIN_TESTS},
+        **{name: _JINJAS_TESTS[name] for name in _PLAIN_TESTS},
         **{name: _measuring(_JINJAS_TESTS[name]) for name in _MEASURED_TESTS},
-        "divisibleby": _stepping(lambda value, number: _number(value) % _number(number) == 0),
-        "even": _stepping(lambda value: _number(value) % 2 == 0),
-        "odd": _stepping(lambda value: _number(value) % 2 == 1),
+        "divisibleby": lambda value, number: _number(value) % _number(number) == 0,
+        "even": lambda value: _number(value) % 2 == 0,
+        "odd": lambda value: _number(value) % 2 == 1,
     }
-
-
-def _stepping(call: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(call)
-    def stepping(*args: Any, **kwargs: Any) -> Any:
-        spend()
-        return call(*args, **kwargs)
-
-    return stepping
 
 
 def _measuring(call: Callable[..., Any]) -> Callable[..., Any]:
@@ -113,7 +104,6 @@ def _measuring(call: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(call)
     def measuring(*args: Any, **kwargs: Any) -> Any:
-        spend()
         for value in (*args[passed:], *kwargs.values()):
             if not isinstance(value, Undefined):
                 measure(value)
@@ -123,13 +113,17 @@ def _measuring(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _listing(call: Callable[..., Any], *, walks: bool = False) -> Callable[..., Any]:
-    """Return a filter of a sequence that counts the items, and returns a list: a template could keep a generator but not print it."""
+    """Return a filter of a sequence that counts the items, and what is called for them.
+
+    It returns a list: a template could keep a generator but not print it.
+    """
 
     @functools.wraps(call)
     def listing(context: Any, value: Any, *args: Any, **kwargs: Any) -> Any:
         for argument in (*args, *kwargs.values()):
             measure(argument)
         items = list(count_items(value))
+        spend(len(items))
         if walks:
             measure(items)
         matching = call(context, items, *args, **kwargs)

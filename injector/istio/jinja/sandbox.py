@@ -1,5 +1,8 @@
 """The sandbox of Jinja2 templates: the values and functions that they can access, and operators that charge the budget first.
 
+Each expression of a template is a step. The steps of a body are counted before it runs, and those of its branches when they run. Beside
+these, operators and functions count what depends on the values: their items and their length.
+
 Only listed things are allowed. Templates can access keys and indices of data, some names of ``loop``, the exports of an imported
 template and the blocks of ``self``. They can call macros, blocks, ``loop`` and the functions passed to them. They cannot access any
 attribute or method of a Python object, such as ``str.format``.
@@ -11,12 +14,13 @@ it compiles.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from copy import copy
 from types import MethodType
 from typing import Any, Final
 
 import jinja2
 from jinja2 import nodes
-from jinja2.compiler import CodeGenerator, Frame, operators
+from jinja2.compiler import CodeGenerator, Frame, MacroRef, operators
 from jinja2.environment import TemplateModule
 from jinja2.exceptions import SecurityError, TemplateSyntaxError
 from jinja2.runtime import BlockReference, LoopContext, Macro, TemplateReference, Undefined
@@ -38,6 +42,8 @@ from injector.istio.jinja.filters import JSON_FILTERS
 
 _COUNTED: Final = "counted items"
 """The filter around the sequence of a loop. Templates cannot use it: its name has a space."""
+_STEPS: Final = "counted steps"
+"""The filter around an expression that is evaluated outside its body: the condition of a loop, and the default of an argument."""
 _SUBSCRIPTED: Final = (dict, list, tuple, str, range, TemplateReference)
 _CALL_STEPS: Final = 4
 """The steps for each item of an argument: Python functions walk it more than once."""
@@ -68,13 +74,31 @@ _CALLABLE: Final = (Macro, BlockReference)
 class _Generator(CodeGenerator):
     """Writes calls of the environment where Jinja2 writes Python's operators."""
 
+    def blockvisit(self, body: Iterable[nodes.Node], frame: Frame) -> None:
+        statements = list(body)
+        steps = _steps(statements)
+        if steps:
+            self.writeline(f"environment.spend({steps})", statements[0])
+        super().blockvisit(statements, frame)
+
     def visit_For(self, node: nodes.For, frame: Frame) -> None:  # noqa: N802 -- Jinja2's visitors are named so
-        node.iter = nodes.Filter(node.iter, _COUNTED, [], [], None, None, lineno=node.lineno)
-        super().visit_For(node, frame)
+        counted = copy(node)
+        counted.iter = _filter(node.iter, _COUNTED)
+        counted.test = node.test and _filter(node.test, _STEPS)
+        super().visit_For(counted, frame)
+
+    def macro_body(self, node: nodes.Macro | nodes.CallBlock, frame: Frame) -> tuple[Frame, MacroRef]:
+        counted = copy(node)
+        counted.defaults = [_filter(default, _STEPS) for default in node.defaults]
+        return super().macro_body(counted, frame)
 
     def visit_Filter(self, node: nodes.Filter, frame: Frame) -> None:  # noqa: N802 -- Jinja2's visitors are named so
         if node.name == _COUNTED and node.node is not None:
             self._wrap("count_items", node.node, frame)
+        elif node.name == _STEPS and node.node is not None:
+            self.write(f"(environment.spend({_steps([node.node])}) or ")
+            self.visit(node.node, frame)
+            self.write(")")
         else:
             super().visit_Filter(node, frame)
 
@@ -111,16 +135,17 @@ class _Generator(CodeGenerator):
         while isinstance(inner, nodes.Getattr):
             names.append(inner.attr)
             inner = inner.node
-        if len(names) == 1:
-            super().visit_Getattr(node, frame)
-            return
         self.write("environment.path(")
         self.visit(inner, frame)
         self.write(f", {tuple(reversed(names))!r})")
 
     def visit_Getitem(self, node: nodes.Getitem, frame: Frame) -> None:  # noqa: N802 -- Jinja2's visitors are named so
         if not isinstance(node.arg, nodes.Slice):
-            super().visit_Getitem(node, frame)
+            self.write("environment.item(")
+            self.visit(node.node, frame)
+            self.write(", ")
+            self.visit(node.arg, frame)
+            self.write(")")
             return
         self.write("environment.take_slice(")
         self.visit(node.node, frame)
@@ -144,6 +169,21 @@ class _Generator(CodeGenerator):
         self.write(f"environment.{call}(")
         self.visit(node, frame)
         self.write(")")
+
+
+def _filter(node: nodes.Node, name: str) -> nodes.Filter:
+    return nodes.Filter(node, name, [], [], None, None, lineno=node.lineno)
+
+
+def _steps(body: Iterable[nodes.Node]) -> int:
+    """Return the number of expressions in a body, without those of the bodies in it."""
+    steps = 0
+    waiting = list(body)
+    while waiting:
+        node = waiting.pop()
+        steps += isinstance(node, nodes.Expr)
+        waiting += node.iter_child_nodes(exclude=("body", "else_"))
+    return steps
 
 
 class _Template(jinja2.Template):
@@ -192,28 +232,25 @@ class Sandbox(ImmutableSandboxedEnvironment):
         """Return the output of a macro, a block or ``{% set %}``, or the operands of ``~``, as one text."""
         return join_counted(parts)
 
+    spend = staticmethod(spend)
     count_items = staticmethod(count_items)
     text_of = staticmethod(text_of)
 
     def measure_value(self, value: Any) -> Any:
         """Measure a value that is going to be compared or hashed."""
-        if value.__class__ is str or not isinstance(value, Undefined):
+        if not isinstance(value, Undefined):
             measure(value)
         return value
 
     def measure_container(self, value: Any) -> Any:
         """Measure a value in which another is looked for; finding a key takes one step however many there are."""
-        if value.__class__ is dict:
-            spend()
-            return value
-        return self.measure_value(value)
+        return value if value.__class__ is dict else self.measure_value(value)
 
     def take_slice(self, value: Any, start: Any, stop: Any, step: Any) -> Any:
         """Return a slice."""
         if isinstance(value, _SEQUENCES):
             bounds = slice(start, stop, step)
             check_value_size(len(range(*bounds.indices(len(value)))))
-            spend()
             return charge(value[bounds])
         if isinstance(value, Undefined):
             str(value)
@@ -248,20 +285,20 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return super().select_template(names, parent, globals)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
-        """Return ``obj[argument]``."""
+        """Return ``obj[argument]`` for a filter that reads an attribute of each item; this is a step."""
         spend()
-        if argument.__class__ is str and isinstance(obj, dict) and argument in obj:
-            return obj[argument]
-        return self._item(obj, argument)
+        return self.item(obj, argument)
 
     def path(self, obj: Any, names: tuple[str, ...]) -> Any:
-        """Return ``obj.a.b``; each name is a step."""
-        spend(len(names))
+        """Return ``obj.a.b``."""
         for name in names:
-            obj = obj[name] if isinstance(obj, dict) and name in obj else self._item(obj, name)
+            obj = obj[name] if isinstance(obj, dict) and name in obj else self.item(obj, name)
         return obj
 
-    def _item(self, obj: Any, argument: Any) -> Any:
+    def item(self, obj: Any, argument: Any) -> Any:
+        """Return ``obj[argument]``."""
+        if argument.__class__ is str and isinstance(obj, dict) and argument in obj:
+            return obj[argument]
         if isinstance(obj, Undefined):
             str(obj)
         if not isinstance(argument, _KEYS):
@@ -283,7 +320,6 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def call_binop(self, context: jinja2.runtime.Context, operator: str, left: Any, right: Any) -> Any:
         """Return the result of an operator, if it is not too large."""
-        spend()
         if operator == "+" and left.__class__ is right.__class__ is str:
             check_value_size(len(left) + len(right))
             return charge(left + right)
@@ -296,7 +332,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def call(self, context: jinja2.runtime.Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Call a macro, a block, ``loop`` or a function of the sandbox."""
-        spend(1 + (1 + _CALL_STEPS) * (len(args) + len(kwargs)))
+        spend((1 + _CALL_STEPS) * (len(args) + len(kwargs)))
         if obj.__class__ is TemplateFunction:
             if kwargs:
                 # What Context.call does with a function that does not take the context.

@@ -68,7 +68,7 @@ def test_a_value_is_measured_by_its_items(value: Any, size: int) -> None:
     assert measure(value) == size
 
 
-@pytest.mark.parametrize(("value", "steps"), [("a", 1), ("a" * 512, 3), ([1, 2], 4), ({"a": 1}, 4), (range(9), 10)])
+@pytest.mark.parametrize(("value", "steps"), [("a", 0), ("a" * 512, 3), ([1, 2], 4), ({"a": 1}, 4), (range(9), 10)])
 def test_each_item_of_a_measured_value_is_a_step(value: Any, steps: int) -> None:
     spend(DEFAULT_BUDGET.steps - steps)
     measure(value)

@@ -56,6 +56,16 @@ def test_operations_take_steps(text: str) -> None:
         _render(text, l=[1], f=TemplateFunction(len))
 
 
+@cases("text", "steps")
+def test_each_expression_of_a_body_is_a_step_whenever_it_runs(text: str, steps: int) -> None:
+    template = Sandbox({"t": text, "lib": "{{ 1 }}"}).load("t")
+    rendering = Rendering(Budget(clock=lambda: 0.0))
+    with use_meter(rendering):
+        list(template.root_render_func(template.new_context({"l": [1, 2, 3], "yes": True, "no": False})))
+    rendering.check()
+    assert DEFAULT_BUDGET.steps - rendering.steps == steps
+
+
 def test_nothing_is_evaluated_while_a_template_is_compiled() -> None:
     spend(DEFAULT_BUDGET.steps)
     template = Sandbox({}).from_string(
