@@ -279,24 +279,25 @@ class TemplateGuard:
 
     def _comparison(self, texts: list[str], real: Any, *, in_json: bool) -> GuardComparison | None:
         """Compare a real rendering, its texts and their trees, with fillers. Return None if no value breaks out."""
-        fillers = [replace(filler, in_json=in_json, decoding=self._decoding) for filler in (*FILLERS, *MORE_FILLERS)]
-        first_texts = self._texts(self._values, fillers[0])
+        adapt = partial(replace, in_json=in_json, decoding=self._decoding)
+        first_filler = adapt(FILLERS[0])
+        first_texts = self._texts(self._values, first_filler)
         if first_texts == texts and not in_json and not self._decoding:
             return None
         first = self._parse(first_texts)
-        second = None if first is None else self._rendering(self._values, fillers[1])
+        second = None if first is None else self._rendering(self._values, adapt(FILLERS[1]))
         if second is None:
-            return GuardComparison(fillers[0], [])
+            return GuardComparison(first_filler, [])
         renderings = [first, second]
         first_difference = difference(real, renderings)
-        for filler in fillers[2:]:
+        for filler in MORE_FILLERS:
             if first_difference is None or not first_difference.inserted:
                 break
-            rendering = self._rendering(self._values, filler)
+            rendering = self._rendering(self._values, adapt(filler))
             narrower = None if rendering is None else difference(real, [*renderings, rendering])
             if rendering is not None and (narrower is None or narrower.inserted):
                 first_difference, renderings = narrower, [*renderings, rendering]
-        return None if first_difference is None else GuardComparison(fillers[0], renderings, first_difference)
+        return None if first_difference is None else GuardComparison(first_filler, renderings, first_difference)
 
     def _rendering(self, values: Sequence[str], filler: Filler) -> Any:
         """Render the templates with fillers in place of ``values``, and parse the texts; None if one fails."""
