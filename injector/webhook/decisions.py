@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ManifestError
 from injector.injection.policy import REMEDIES
-from injector.kube.admission import Broken, Request, Response
+from injector.kube.admission import Broken, BrokenReviewError, Request, Response
 from injector.metrics import Outcome
 from injector.revisions.tags import workload_key
 from injector.settings import DEFAULTS
@@ -138,7 +138,7 @@ def _target(review: Request | Broken) -> dict[str, Any]:
         return uid
     try:
         _, kind, name = workload_key(review.object, review.namespace)
-    except ManifestError:
+    except (ManifestError, BrokenReviewError):  # the review may be answered before its pod is read
         kind = name = ""
     owner = f"{kind}/{name}"[:_NAME] if name else ""
     return {"namespace": review.namespace[:_NAME], "owner": owner, **uid}

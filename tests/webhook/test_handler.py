@@ -229,17 +229,35 @@ async def test_a_review_with_a_uid_and_no_pod_is_denied_with_it(client: Client, 
     assert failures(collector, "review") == 1
 
 
-@pytest.mark.parametrize("value", [b'"\xed\xa0\x80"', b"[" * 400 + b"]" * 400], ids=["not UTF-8", "nested too deeply"])
+def undecodable(value: bytes) -> bytes:
+    """A review whose pod has a value in place of a field."""
+    return json.dumps(make_review({**make_pod(), "spec": {"x": "MARK"}})).encode().replace(b'"MARK"', value)
+
+
+UNDECODABLE = pytest.mark.parametrize(
+    "value", [b'"\xed\xa0\x80"', b"[" * 400 + b"]" * 400], ids=["not UTF-8", "nested too deeply"]
+)
+
+
+@UNDECODABLE
 async def test_a_pod_that_cannot_be_decoded_is_denied_with_its_uid(
     client: Client, collector: CollectorRegistry, value: bytes
 ) -> None:
-    body = json.dumps(make_review({**make_pod(), "spec": {"x": "MARK"}})).encode().replace(b'"MARK"', value)
-    answer = await client.post("/inject", data=body, headers=JSON)
+    answer = await client.post("/inject", data=undecodable(value), headers=JSON)
     response = (await answer.json())["response"]
 
     assert (response["uid"], response["allowed"]) == (UID, False)
     assert "could not decode its object" in response["status"]["message"]
     assert failures(collector, "review") == 1
+
+
+@UNDECODABLE
+async def test_a_pod_that_cannot_be_decoded_is_denied_by_an_unknown_revision_too(client: Client, value: bytes) -> None:
+    answer = await client.post("/inject/nope", data=undecodable(value), headers=JSON)
+    response = (await answer.json())["response"]
+
+    assert (response["uid"], response["allowed"]) == (UID, False)
+    assert "no revision or tag 'nope'" in response["status"]["message"]
 
 
 @pytest.mark.parametrize("content_type", ["application/json", "application/json; charset=utf-8"])
@@ -607,6 +625,14 @@ async def test_what_a_tag_denies_is_offered_too(shadowed: Client, core: Core, ta
     await answer_of(shadowed, "/inject/prod")
 
     assert [offer.outcome for offer in taken] == [core.answer]
+
+
+@UNDECODABLE
+async def test_what_is_no_pod_is_not_offered(shadowed: Client, taken: Taken, value: bytes) -> None:
+    answer = await shadowed.post("/inject/prod", data=undecodable(value), headers=JSON)
+
+    assert answer.status == 200
+    assert taken == []
 
 
 @pytest.mark.parametrize("path", ["/inject/1-24", "/inject/none", "/inject/done", "/inject/nope"])
