@@ -6,7 +6,8 @@ not inject faster, but they share the processor in slices of ``SWITCH_INTERVAL``
 that of the tenant whose injections took least time (start-time fair queueing). So nothing has to predict which pods are slow.
 
 In a turn, a thread injects as many waiting pods of the tenant as it begins within ``TURN``, and hands all results to the event loop at
-once. Each change between two threads takes time, so a busy server answers more requests than with turns of one pod.
+once. Each change between two threads takes time, so a busy server answers more requests than with turns of one pod. For the same reason,
+the next turn is given to the thread that had the last one.
 
 A request that does not fit is rejected at once, while the client has time to retry: client-go, and so the API server, retries 429 and 503
 after ``Retry-After`` (k8s.io/client-go/rest, withRetry). A tenant may use at most as much of the queue as is still free (a dynamic
@@ -85,11 +86,12 @@ class _Request(NamedTuple):
 
 
 class _Turn(NamedTuple):
-    """A turn in progress: the time of its start, the tenant's used time at its start, and the requests that it may answer."""
+    """A turn in progress: when it began, the tenant's used time then, the requests that it may answer, and the thread."""
 
     began: float
     used: float
     requests: list[_Request]
+    thread: Executor
 
 
 class AdmissionQueue:
@@ -99,7 +101,7 @@ class AdmissionQueue:
         max_waiting: maximum number of waiting requests.
         max_bytes: maximum bytes of the bodies of waiting requests.
         threads: maximum number of injections at a time.
-        pool: has as many threads; None makes one.
+        pool: runs the turns of all threads; None makes a pool for each thread.
         clock: returns seconds from any start; deadlines use the same clock.
     """
 
@@ -116,7 +118,8 @@ class AdmissionQueue:
         self._max_waiting = max_waiting
         self._max_bytes = max_bytes
         self._threads = threads
-        self._pool = pool or ThreadPoolExecutor(threads, "injection")
+        # The thread that had the last turn is the last one: the processor's cache still has its memory.
+        self._idle = [pool or ThreadPoolExecutor(1, f"injection-{number}") for number in range(threads)]
         # The waiting requests of each tenant, in order of arrival. Those of a turn wait until its end, which may come before they are
         # reached. Only its first does not wait.
         self._waiting: dict[Tenant, dict[asyncio.Future[Any], _Request]] = {}
@@ -183,7 +186,7 @@ class AdmissionQueue:
 
     def _may_run(self, tenant: Tenant) -> bool:
         """Return whether a thread is free for a request of this tenant."""
-        if tenant in self._running or len(self._running) >= self._threads:
+        if tenant in self._running or not self._idle:
             return False
         of_revision = sum(tenant.revision == other.revision for other in self._running)
         return of_revision < max(1, self._threads - 1)
@@ -221,7 +224,7 @@ class AdmissionQueue:
     def _start(self, tenant: Tenant, calls: list[tuple[_Request, Callable[[], Any]]]) -> None:
         now, requests = self.clock(), [request for request, _ in calls]
         run = partial(_call_all, [call for _, call in calls], self.clock)
-        results, error = _call(partial(asyncio.get_running_loop().run_in_executor, self._pool, run))
+        results, error = _call(partial(asyncio.get_running_loop().run_in_executor, self._idle[-1], run))
         if error is not None:  # the system has no thread
             for request in requests:
                 self._remove(tenant, request)
@@ -231,12 +234,13 @@ class AdmissionQueue:
         if not self._running:
             self._last_end = now
         self._least = max(self._least, self._used.get(tenant, 0.0))
-        self._running[tenant] = _Turn(now, self._least, requests)
+        self._running[tenant] = _Turn(now, self._least, requests, self._idle.pop())
         results.add_done_callback(partial(self._end, tenant))
 
     def _end(self, tenant: Tenant, finished: asyncio.Future[list[_Result]]) -> None:
         """End a turn: hand out its results, and start the next turns. The requests that it did not reach still wait."""
         now, turn, results = self.clock(), self._running.pop(tenant), finished.result()
+        self._idle.append(turn.thread)
         for request, (result, error) in zip(turn.requests, results, strict=False):
             self._remove(tenant, request)
             _answer(request, result, error)

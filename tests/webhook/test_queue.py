@@ -101,12 +101,14 @@ async def test_a_single_request_does_not_wait() -> None:
     await work.run([task])
 
 
-async def test_the_threads_of_a_queue_return_results() -> None:
-    queue = AdmissionQueue()
+async def test_the_thread_that_had_the_last_turn_has_the_next_one() -> None:
+    queue, both = AdmissionQueue(), threading.Barrier(2)
+    await asyncio.gather(*(queue.run(of(namespace), 1, lambda: partial(both.wait, LIMIT)) for namespace in "ab"))
 
-    results = await asyncio.gather(*(queue.run(of("a"), 1, lambda: threading.get_ident) for _ in range(20)))
+    results = [await queue.run(of("a"), 1, lambda: threading.get_ident) for _ in range(10)]
 
     assert threading.get_ident() not in results
+    assert len(set(results)) == 1
 
 
 async def test_namespaces_take_turns_however_many_requests_one_of_them_has() -> None:
