@@ -55,20 +55,21 @@ if TYPE_CHECKING:
 # YAML 1.2, chapters 5.2 to 5.4 and 7.3.3. Each run of spaces is looked at once, from its beginning.
 _SYNTAX: Final = re.compile(
     r"""
-      (?<!\s)\s* [\r\n\x85\u2028\u2029] \s*       # a line break, which YAML folds with the spaces around it
-    | [\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]  # text that is not printable
-    | ["'\\{}\[\]]                                # quotes, the escape in double quotes, flow collections
-    | : (?=[\s,\[\]{}]|\Z)                        # the end of a key; at the end of the value, the text of the template decides
-    | (?<!\s)\s+ [#]                              # a comment
-    | (?<!\s)\s+\Z | \A\s+                        # spaces that are lost
-    | \A (?: [#&!|>%@`,] | \*(?!\Z) )             # comment, anchor, tag, block scalar, directive, reserved, separator, alias
-    | \A (?: [-:](?=\s|\Z) | --- | \.\.\. )       # an item, a value, the ends of documents
-    | \A <<\Z | (?<![^,]) \?                      # the merge key; a key, in flow collections also without a space
+      \A (?: [#&!|>%@`,] | \*(?!\Z) )  # comment, anchor, tag, block scalar, directive, reserved, separator, alias
+    | \A (?: -(?=\s|\Z) | --- | \.\.\. | <<\Z )  # an item, the ends of documents, the merge key
+    | (?= [\s\x00-\x1f\x7f-\x9f\ufeff\ufffe\uffff\ud800-\udfff"'\\{}\[\]:?] ) (?:  # most characters are looked at no further
+        (?<!\s)\s* [\r\n\x85\u2028\u2029] \s*  # a line break, which YAML folds with the spaces around it
+      | [\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]  # text that is not printable
+      | ["'\\{}\[\]]                            # quotes, the escape in double quotes, flow collections
+      | : (?=[\s,\[\]{}]|\Z)                    # the end of a key; at the end of the value, the text of the template decides
+      | (?<!\s)\s+ (?: [#] | \Z ) | \A\s+       # a comment; spaces that are lost
+      | (?<![^,]) \?                            # a key, in flow collections also without a space
+      )
     """,
     re.VERBOSE,
 )
-_WORDS: Final = re.compile(r"-{0,2}[A-Za-z0-9_/][A-Za-z0-9_./$+=()-]*+(?:[ :][A-Za-z0-9_./$+=()-]++)*")
-"""Most texts of a pod: words between single spaces and colons. They are never dangerous."""
+_WORDS: Final = re.compile(r"-{0,2}[A-Za-z0-9_/][A-Za-z0-9_./$+=()-]*+(?:[ :,][A-Za-z0-9_./$+=()-]++)*")
+"""Most texts of a pod: words between single spaces, colons and commas. They are never dangerous."""
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_./:$+=()-]")
 _AT_AN_END: Final = (":/", "/-", "/...")
 """What is dangerous at the end or at the beginning of a text of other characters than ``_NO_NAME``, if texts are joined by slashes."""
