@@ -57,7 +57,8 @@ _SYNTAX: Final = re.compile(
     r"""
       \A (?: [#&!|>%@`,] | \*(?!\Z) )  # comment, anchor, tag, block scalar, directive, reserved, separator, alias
     | \A (?: -(?=\s|\Z) | --- | \.\.\. | <<\Z )  # an item, the ends of documents, the merge key
-    | (?= [\s\x00-\x1f\x7f-\x9f\ufeff\ufffe\uffff\ud800-\udfff"'\\{}\[\]:?] ) (?:  # most characters are looked at no further
+    # The characters with which the rest begins: the others, which are most, are looked at no further.
+    | (?= [\s\x00-\x1f\x7f-\x9f\ufeff\ufffe\uffff\ud800-\udfff"'\\{}\[\]:?] ) (?:
         (?<!\s)\s* [\r\n\x85\u2028\u2029] \s*  # a line break, which YAML folds with the spaces around it
       | [\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]  # text that is not printable
       | ["'\\{}\[\]]                            # quotes, the escape in double quotes, flow collections
@@ -72,7 +73,7 @@ _WORDS: Final = re.compile(r"-{0,2}[A-Za-z0-9_/][A-Za-z0-9_./$+=()-]*+(?:[ :,][A
 """Most texts of a pod: words between single spaces, colons and commas. They are never dangerous."""
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_./:$+=()-]")
 _AT_AN_END: Final = (":/", "/-", "/...")
-"""What is dangerous at the end or at the beginning of a text of other characters than ``_NO_NAME``, if texts are joined by slashes."""
+"""Syntax at the end or the beginning of a text without ``_NO_NAME``, seen where texts are joined by slashes."""
 
 DECODERS: Final = frozenset({"b32dec", "b64dec", "decryptAES", "urlParse"})
 """Functions that turn a text that looks harmless into a dangerous one. (JSON has quotes, so it looks dangerous.)"""

@@ -115,8 +115,6 @@ def _size_of_scalar(item: Any) -> int:
 
 def text_of(value: Any) -> str:
     """Return a value as Jinja2 prints it."""
-    if value.__class__ is str and len(value) < _TEXT_PER_STEP:
-        return value
     size = measure(value)
     if isinstance(value, str):
         return value

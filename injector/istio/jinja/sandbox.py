@@ -48,7 +48,7 @@ _SUBSCRIPTED: Final = (dict, list, tuple, str, range, TemplateReference)
 _CALL_STEPS: Final = 4
 """The steps for each item of an argument: Python functions walk it more than once."""
 _SHORT: Final = 64
-"""Characters of a constant, or of an argument, that an operator or a call counts beforehand."""
+"""Characters of a constant that is compared without being measured."""
 _SEQUENCES: Final = (str, *SEQUENCES)
 _KEYS: Final = (str, int, float, type(None))
 # fmt: off
@@ -76,7 +76,7 @@ class _Generator(CodeGenerator):
 
     def blockvisit(self, body: Iterable[nodes.Node], frame: Frame) -> None:
         statements = list(body)
-        steps = _steps(statements)
+        steps = _count_expressions(statements)
         if steps:
             self.writeline(f"environment.spend({steps})", statements[0])
         super().blockvisit(statements, frame)
@@ -96,7 +96,8 @@ class _Generator(CodeGenerator):
         if node.name == _COUNTED and node.node is not None:
             self._wrap("count_items", node.node, frame)
         elif node.name == _STEPS and node.node is not None:
-            self.write(f"(environment.spend({_steps([node.node])}) or ")
+            # ``spend`` returns None.
+            self.write(f"(environment.spend({_count_expressions([node.node])}) or ")
             self.visit(node.node, frame)
             self.write(")")
         else:
@@ -175,15 +176,15 @@ def _filter(node: nodes.Node, name: str) -> nodes.Filter:
     return nodes.Filter(node, name, [], [], None, None, lineno=node.lineno)
 
 
-def _steps(body: Iterable[nodes.Node]) -> int:
+def _count_expressions(body: Iterable[nodes.Node]) -> int:
     """Return the number of expressions in a body, without those of the bodies in it."""
-    steps = 0
+    count = 0
     waiting = list(body)
     while waiting:
         node = waiting.pop()
-        steps += isinstance(node, nodes.Expr)
+        count += isinstance(node, nodes.Expr)
         waiting += node.iter_child_nodes(exclude=("body", "else_"))
-    return steps
+    return count
 
 
 class _Template(jinja2.Template):
@@ -243,7 +244,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return value
 
     def measure_container(self, value: Any) -> Any:
-        """Measure a value in which another is looked for; finding a key takes one step however many there are."""
+        """Measure a value in which another is looked for, but no mapping: its size does not matter for finding a key."""
         return value if value.__class__ is dict else self.measure_value(value)
 
     def take_slice(self, value: Any, start: Any, stop: Any, step: Any) -> Any:
@@ -292,7 +293,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
     def path(self, obj: Any, names: tuple[str, ...]) -> Any:
         """Return ``obj.a.b``."""
         for name in names:
-            obj = obj[name] if isinstance(obj, dict) and name in obj else self.item(obj, name)
+            obj = self.item(obj, name)
         return obj
 
     def item(self, obj: Any, argument: Any) -> Any:
@@ -339,8 +340,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
                 kwargs.pop("_block_vars", None)
                 kwargs.pop("_loop_vars", None)
             for value in (*args, *kwargs.values()) if kwargs else args:
-                if value.__class__ is not str or len(value) > _SHORT:
-                    measure(value, cost=_CALL_STEPS)
+                measure(value, cost=_CALL_STEPS)
             return charge(obj.call(*args, **kwargs))
         if isinstance(obj, Undefined):
             str(obj)
